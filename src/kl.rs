@@ -8,12 +8,14 @@
 //! | `k2` | `d^2 / 2` | not a KL | grad `KL(pi \|\| ref)` |
 //! | `k3` | `e^-d - 1 + d` | `KL(pi \|\| ref)` | grad `KL(ref \|\| pi)`, the *forward* KL |
 //! | `ratio_k3` | `rho (e^-d - 1 + d)` | `KL(pi \|\| ref)` | grad `KL(pi \|\| ref)` |
+//! | `response_ratio_k3` | `s (e^-d - 1 + d)`, `s` the geometric mean of the response's `rho` | `KL(pi \|\| ref)` | not that of a KL |
 //! | `abs` | `\|d\|` | not a KL | not that of a KL |
 //! | `k1_k2`, `k3_k2` | `d`, `k3` | `KL(pi \|\| ref)` | grad `KL(pi \|\| ref)`: the gradient is that of `k2` |
 //!
 //! The expectations are exact statements, tested by enumeration (claim `kl_estimators`).
 //!
-//! Source: Schulman's k1, k2, k3; `ratio_k3` is TRL's `use_bias_correction_kl`; `abs`, `k1_k2` and `k3_k2` are verl's `abs`, `k1+`, `k3+`.
+//! Source: Schulman's k1, k2, k3; `ratio_k3` is TRL's `use_bias_correction_kl`, and `response_ratio_k3` the same under
+//! `importance_sampling_level="sequence"`; `abs`, `k1_k2` and `k3_k2` are verl's `abs`, `k1+`, `k3+`.
 
 use crate::surrogate::{LOG_RATIO_LIMIT, ValueAndSlope, exp_tangent};
 
@@ -28,6 +30,9 @@ pub enum Kl {
     K3,
     /// `rho k3` with `rho = pi/pi_old`, differentiated through `rho` too.
     RatioK3,
+    /// `s k3` with `s` the geometric mean of the ratios of the response, differentiated through `s` too. A single token is a response of its own in
+    /// [`Kl::at`].
+    ResponseRatioK3,
     /// `|d|`, with slope 0 at 0.
     Abs,
     /// The value of `k1` with the gradient of `k2`.
@@ -74,7 +79,7 @@ impl Kl {
             Kl::Abs => ValueAndSlope { value: d.abs(), slope: if d == 0.0 { 0.0 } else { d.signum() } },
             Kl::K1K2 => along_k2(Kl::K1),
             Kl::K3K2 => along_k2(Kl::K3),
-            Kl::RatioK3 => {
+            Kl::RatioK3 | Kl::ResponseRatioK3 => {
                 let (ratio, k3) = (exp_tangent(logp - old_logp), k3());
                 ValueAndSlope {
                     value: ratio.value * k3.value,
@@ -82,6 +87,32 @@ impl Kl {
                 }
             }
         }
+    }
+
+    /// The estimate of a token, and the ratio of the response that multiplies it; none for those that have none.
+    pub(crate) fn of_token(self, logps: &[f64], old: &[f64]) -> (Kl, Option<f64>) {
+        let mean = || logps.iter().zip(old).map(|(logp, old)| logp - old).sum::<f64>() / logps.len() as f64;
+        match self {
+            Kl::ResponseRatioK3 => (Kl::K3, Some(exp_tangent(mean()).value)),
+            of_token => (of_token, None),
+        }
+    }
+
+    /// The estimates of a response. A slope is that of the token's own term; the ratio of the response in [`Kl::ResponseRatioK3`], whose derivative by
+    /// each log-probability is `value / T` more, stands still in it.
+    pub fn of_response(
+        self,
+        logps: &[f64],
+        frozen: &[f64],
+        old: &[f64],
+        reference: &[f64],
+    ) -> Vec<ValueAndSlope> {
+        let (kl, ratio) = self.of_token(logps, old);
+        let ratio = ratio.unwrap_or(1.0);
+        let scaled =
+            |term: ValueAndSlope| ValueAndSlope { value: ratio * term.value, slope: ratio * term.slope };
+        let tokens = logps.iter().zip(frozen).zip(old).zip(reference);
+        tokens.map(|(((logp, frozen), old), r)| scaled(kl.at_around(*logp, *frozen, *old, *r))).collect()
     }
 
     /// The estimate of a token as an equation, `kl_t = ..`.
@@ -96,6 +127,9 @@ impl Kl {
             }
             Kl::K3K2 => {
                 "kl_t = exp(-d_t) - 1 + d_t (k3) with the gradient of d_t^2 / 2 (k2), d_t = log pi(a_t|s_t) - log pi_ref(a_t|s_t)"
+            }
+            Kl::ResponseRatioK3 => {
+                "kl_t = exp((1/T_i) sum_k x_k) (exp(-d_t) - 1 + d_t) (ratio of the response times k3), d_t = log pi(a_t|s_t) - log pi_ref(a_t|s_t)"
             }
             Kl::RatioK3 => {
                 "kl_t = exp(x_t) (exp(-d_t) - 1 + d_t) (ratio times k3), d_t = log pi(a_t|s_t) - log pi_ref(a_t|s_t)"

@@ -100,10 +100,38 @@ pub fn update<P: Policy>(
     batch: &[Group],
     inner_updates: usize,
 ) -> Result<Metrics, P::Error> {
+    let recomputes = policy.recomputes_old_logps();
+    if recomputes && method.credit_reads_old_logps() {
+        let scored = scored(policy, prompts, batch)?;
+        return trained(policy, method, (prompts, &scored), inner_updates, false);
+    }
+    trained(policy, method, (prompts, batch), inner_updates, recomputes)
+}
+
+/// The batch with the policy's own log-probabilities as `old_logps`.
+fn scored<P: Policy>(policy: &mut P, prompts: &[P::Prompt], batch: &[Group]) -> Result<Vec<Group>, P::Error> {
+    let mut rows = Vec::new();
+    for part in policy.parts(prompts, batch) {
+        rows.extend(policy.log_probs(prompts, batch, part)?.0);
+    }
+    let mut scored = batch.to_vec();
+    for (response, row) in scored.iter_mut().flat_map(|g| &mut g.responses).zip(rows) {
+        response.old_logps = row;
+    }
+    Ok(scored)
+}
+
+/// The gradient steps of [`update`].
+fn trained<P: Policy>(
+    policy: &mut P,
+    method: &dyn Method,
+    (prompts, batch): (&[P::Prompt], &[Group]),
+    inner_updates: usize,
+    recomputes: bool,
+) -> Result<Metrics, P::Error> {
     let credits = method.credit(batch);
     let mut responses: Vec<Cow<'_, Response>> =
         batch.iter().flat_map(|g| &g.responses).map(Cow::Borrowed).collect();
-    let recomputes = policy.recomputes_old_logps();
     let mut metrics = Metrics::default();
     for update in 0..inner_updates {
         metrics = credited_metrics(batch, &credits);

@@ -23,6 +23,11 @@ impl Std {
     /// DeepSeekMath, as printed: no epsilon. The text does not say which ddof; 0, the plain definition of std, is our choice.
     pub const DEEPSEEKMATH: Std = Std { ddof: 0, epsilon: 0.0 };
 
+    /// The mean of these values, not all equal, and the divisor of the differences from it.
+    pub(crate) fn centre_and_divisor(self, values: &[f64]) -> (f64, f64) {
+        (mean(values), self.divisor(values))
+    }
+
     /// The divisor for these values, not all equal. In two passes: the one-pass form `E[x^2] - E[x]^2` loses all digits when
     /// rewards are close to each other. In units of the largest deviation: the square of 1e-200 would be 0, and that of 1e200
     /// infinite.

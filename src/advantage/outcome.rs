@@ -26,6 +26,8 @@ pub enum Baseline {
 pub enum Scale {
     /// Nothing (Dr. GRPO, RLOO).
     None,
+    /// The group's mean (MaxRL). A group whose mean is not positive has advantages 0.
+    Mean,
     /// The group's standard deviation: the z-score of GRPO, the paper's `A_NAE`.
     Group(
         /// The estimate of that deviation.
@@ -108,6 +110,8 @@ impl OutcomeAdvantage {
             // Only reached with a batch baseline: a group of equal rewards has no spread of its own to divide by.
             Scale::Group(_) if all_equal(known) => return None,
             Scale::Group(std) => std.divisor(known),
+            Scale::Mean if mean(known) <= 0.0 => return None,
+            Scale::Mean => mean(known),
             Scale::Batch(_) => batch.divisor,
         };
         Some((if of_batch { batch.centre } else { mean(known) }, divisor))
@@ -173,6 +177,12 @@ impl OutcomeAdvantage {
     pub(crate) fn divisor_equation(&self) -> Option<(String, String)> {
         let (std, whose) = match self.scale {
             Scale::None => return None,
+            Scale::Mean => {
+                return Some((
+                    "m_i".to_owned(),
+                    "m_i the mean reward of its group, where it is positive".to_owned(),
+                ));
+            }
             Scale::Group(std) => (std, "its group"),
             Scale::Others(std) => (std, "the others of its group, no division where they agree"),
             Scale::Batch(std) => (std, "the batch"),

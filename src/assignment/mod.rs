@@ -3,6 +3,8 @@
 //! | assignment | advantage of token `t` of response `i` | used by |
 //! | --- | --- | --- |
 //! | [`OutcomeCredit`] | `A_i` at every token, or at the last | GRPO and its relatives, GRPO-lambda |
+//! | [`PenalisedReward`] | `A_i` of a clipped reward minus the KL of its response | TRL's RLOO |
+//! | [`OverResponses`] | another one, centred and scaled over the responses of the batch | TRL's RLOO, GDPO |
 //! | [`BetaNormal`] | `(r_i - p) / f_Beta(p)` | BNPO (Beta normalisation) |
 //! | [`GroupPolicyGradient`] | centred rewards times a factor of the batch | GPG |
 //! | [`GivenBaseline`] | `r_i` minus the reward of the greedy response | ReMax |
@@ -23,7 +25,8 @@
 //! | [`Gae`] | generalised advantage estimation over values | PPO |
 //! | [`StepDifference`] | differences of Monte-Carlo values between steps | VinePPO, SPO-chain |
 //! | [`SpanWeighted`] | another one times the distance of a span of hidden states from opposite responses | SHEAR |
-//! | [`TeacherWeighted`] | another one times a teacher's likelihood ratio | RLSD |
+//! | [`TeacherWeighted`] | another one times a teacher's likelihood ratio | RLSD, SERL |
+//! | [`TeacherGap`] | a teacher's log-ratio | on-policy distillation |
 //!
 //! A mask of the policy term is an advantage of 0: the loss of a token is then 0 with gradient 0 (but for the pull of `dro`), while denominators and
 //! the KL term keep the token.
@@ -39,6 +42,7 @@ mod group_gradient;
 mod length_baseline;
 mod outcome;
 mod overlong;
+mod penalised;
 mod prefix_control;
 mod prefix_tree;
 mod process;
@@ -66,6 +70,7 @@ pub use group_gradient::{GroupPolicyGradient, Stretch};
 pub use length_baseline::LengthBaseline;
 pub use outcome::OutcomeCredit;
 pub use overlong::Overlong;
+pub use penalised::{OverResponses, PenalisedReward};
 pub use prefix_control::PrefixControl;
 pub use prefix_tree::{PrefixTree, Siblings};
 pub use process::ProcessCredit;
@@ -77,7 +82,7 @@ pub use sinkhorn::Sinkhorn;
 pub use spans::SpanWeighted;
 pub use state_ridge::StateRidge;
 pub use steps::StepDifference;
-pub use teacher::TeacherWeighted;
+pub use teacher::{TeacherGap, TeacherWeighted};
 pub use token_baseline::TokenBaseline;
 pub use tree_advantage::{TreeAdvantage, TreeCredit};
 pub use whitened::Whitened;

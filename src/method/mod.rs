@@ -160,4 +160,9 @@ pub trait Method: Send + Sync + std::fmt::Debug {
     fn credit_reads_tokens(&self) -> bool {
         true
     }
+
+    /// True if [`Method::credit`] depends on `old_logps`, which a policy that recomputes them must then do before credit is taken.
+    fn credit_reads_old_logps(&self) -> bool {
+        false
+    }
 }

@@ -2,12 +2,18 @@
 
 use super::{Aggregate, MethodSpec, Provenance, shared};
 use crate::advantage::Baseline;
+use crate::ratio::{HeldWeight, PolicyRatio};
 use crate::settings::{Param, choice};
 use crate::surrogate::Surrogate;
 
 choice! {
     /// The bounds of the weight.
     enum ClipForm { "cap" => Cap, "interval" => Interval }
+}
+
+choice! {
+    /// The ratio that the weight is.
+    enum Ratio { "token" => Token, "product" => Product }
 }
 
 /// CISPO (MiniMax-M1).
@@ -17,16 +23,21 @@ choice! {
 /// clip_form=cap        min(rho, cap), cap 5              TRL
 /// clip_form=interval   clip(rho, 1-0.2, 1+0.28)          verl
 /// ```
-/// No token loses its gradient. On-policy it is GRPO's gradient under the same aggregation (its value is another number).
+/// With `ratio=product` the weight is the response's whole ratio, clipped (verl's `bypass_mode` with `rollout_is=sequence`). No token loses its gradient. On-policy it is GRPO's gradient under the same aggregation (its value is another number).
 pub static SPEC: MethodSpec = MethodSpec {
     name: "cispo",
     title: "CISPO",
     about: "z-scored group rewards, clipped ratio as a held weight of log pi, mean over all tokens",
     source: "MiniMax-M1, arXiv 2506.13585; TRL and verl",
     provenance: Provenance::Published,
-    samples: &["cap=1.3", "clip_form=interval beta=0.1"],
+    samples: &["cap=1.3", "ratio=product cap=1.5", "clip_form=interval beta=0.1"],
     params: || {
         let clip = vec![
+            Param::choice(
+                "ratio",
+                Ratio::Token,
+                "ratio that is clipped: each token's own, or the product over its response",
+            ),
             Param::choice(
                 "clip_form",
                 ClipForm::Cap,
@@ -68,11 +79,11 @@ pub static SPEC: MethodSpec = MethodSpec {
             }
         };
         let spread = shared::spread(settings, Baseline::GroupMean);
-        Box::new(shared::objective(
-            settings,
-            spread,
-            shared::token_ratio(),
-            Surrogate::Detached { low, high },
-        ))
+        let product = HeldWeight { positive: (low, high), negative: (low, high) };
+        let (ratio, surrogate): (Box<dyn PolicyRatio>, Surrogate) = match settings.choice("ratio") {
+            Ratio::Token => (shared::token_ratio(), Surrogate::Detached { low, high }),
+            Ratio::Product => (Box::new(product), Surrogate::Score),
+        };
+        Box::new(shared::objective(settings, spread, ratio, surrogate))
     },
 };

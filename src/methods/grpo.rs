@@ -21,6 +21,8 @@ pub static SPEC: MethodSpec = MethodSpec {
         "",
         "reduction=token_mean std_preset=verl",
         "correction=sequence_truncate correction_high=1.2",
+        "correction=token_mask correction_high=1.1 rejected=leave",
+        "reject=seq_mean_k3 reject_high=0.05 off_policy_mask=0.01",
     ],
     params: || shared::baseline_params(Divisor::Group, Clip::Ppo, Aggregate::ResponseMean),
     evidence: shared::kl_evidence,

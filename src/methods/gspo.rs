@@ -19,7 +19,7 @@ pub static SPEC: MethodSpec = MethodSpec {
     about: "z-scored group rewards, one ratio per response (geometric mean), tight PPO clip, mean over responses",
     source: "Zheng et al. 2025, arXiv 2507.18071; TRL importance_sampling_level=sequence, verl",
     provenance: Provenance::Published,
-    samples: &["epsilon_low=0.1 epsilon_high=0.1"],
+    samples: &["epsilon_low=0.1 epsilon_high=0.1", "beta=0.1 kl=response_ratio_k3"],
     params,
     evidence: shared::kl_evidence,
     build: |settings| {

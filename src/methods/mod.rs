@@ -17,9 +17,11 @@ pub mod bnpo;
 pub mod bnpo_beta;
 pub mod cispo;
 pub mod dapo;
+pub mod distillation;
 pub mod dppo;
 pub mod dr_grpo;
 pub mod dro;
+pub mod fipo;
 pub mod gdpo;
 pub mod gmpo;
 pub mod gpg;
@@ -31,6 +33,7 @@ pub mod gspo;
 pub mod gspo_token;
 pub mod high_entropy;
 pub mod luspo;
+pub mod maxrl;
 pub mod oar_g;
 pub mod oar_p;
 pub mod opo;
@@ -54,12 +57,14 @@ pub mod systematic_prefix_rloo;
 pub mod systematic_rloo;
 pub mod systematic_visit;
 pub mod tempo;
+pub mod topr;
 pub mod tree_rl;
 pub mod tree_rpo;
 pub mod vespo;
 pub mod vine_ppo;
 pub mod w_reinforce;
 
+mod sampler;
 mod shared;
 
 pub use crate::method::{
@@ -90,8 +95,11 @@ pub static REGISTRY: &[&MethodSpec] = &[
     &vespo::SPEC,
     &dppo::SPEC,
     &dro::SPEC,
+    &topr::SPEC,
+    &fipo::SPEC,
     &gpg::SPEC,
     &opo::SPEC,
+    &maxrl::SPEC,
     &grpo_passk::SPEC,
     &remax::SPEC,
     &gdpo::SPEC,
@@ -117,6 +125,7 @@ pub static REGISTRY: &[&MethodSpec] = &[
     &tree_rl::SPEC,
     &tree_rpo::SPEC,
     &rlsd::SPEC,
+    &distillation::SPEC,
     &shear::SPEC,
     &prime::SPEC,
 ];

@@ -1,11 +1,12 @@
 //! Settings that several methods share, declared and read in one place.
 
 use super::Method;
+use super::sampler;
 use crate::advantage::{Baseline, OutcomeAdvantage, Scale, Std};
 use crate::assignment::{Assignment, EntropySelection, OutcomeCredit, Scope};
 use crate::group::EvidenceKind;
 use crate::kl::Kl;
-use crate::objective::{Correction, Objective, Unit};
+use crate::objective::Objective;
 use crate::ratio::{PolicyRatio, TraceRatio};
 use crate::reduction::Reduction;
 use crate::settings::{Kind, Param, SettingError, Settings, choice};
@@ -55,18 +56,6 @@ choice! {
     }
 }
 
-choice! {
-    /// The words of `correction`.
-    enum Mismatch {
-        "none" => None,
-        "token_truncate" => TokenTruncate,
-        "token_mask" => TokenMask,
-        "sequence_truncate" => SequenceTruncate,
-        "sequence_mask" => SequenceMask,
-        "token_in_sequence_mask" => TokenInSequenceMask,
-    }
-}
-
 choice!(Scope { "batch" => Batch, "response" => Response });
 
 choice!(Kl {
@@ -74,6 +63,7 @@ choice!(Kl {
     "k2" => K2,
     "k3" => K3,
     "ratio_k3" => RatioK3,
+    "response_ratio_k3" => ResponseRatioK3,
     "abs" => Abs,
     "k1_k2" => K1K2,
     "k3_k2" => K3K2,
@@ -186,8 +176,8 @@ pub(super) fn surrogate(settings: &Settings) -> Surrogate {
     }
 }
 
-/// Refuses what the range of a single setting cannot: a cap of the two-sided clip inside the clip itself, and a penalty of overlong responses that
-/// begins below no token.
+/// Refuses what the range of a single setting cannot: a cap of the two-sided clip inside the clip itself, a penalty of overlong responses that
+/// begins below no token, and a smallest reward above the largest.
 pub(super) fn check_together(settings: &Settings) -> Result<(), SettingError> {
     let refused = |key: &str, expected: String| {
         let (key, value) = (key.to_owned(), settings.word(key).to_owned());
@@ -202,6 +192,12 @@ pub(super) fn check_together(settings: &Settings) -> Result<(), SettingError> {
     if settings.has("reward_beta") && settings.number("reward_beta") != 0.0 && settings.number("beta") != 0.0
     {
         return refused("reward_beta", "0 where beta is not 0, or the KL penalty counts twice".to_owned());
+    }
+    if settings.has("reward_low")
+        && let (Some(low), Some(high)) = (settings.optional("reward_low"), settings.optional("reward_high"))
+        && high < low
+    {
+        return refused("reward_high", format!("at least reward_low = {low}"));
     }
     if settings.has("overlong_limit")
         && let Some(limit) = settings.optional("overlong_limit")
@@ -252,41 +248,11 @@ pub(super) fn sets_of(settings: &Settings) -> Sets {
 /// Reference log-probabilities when there is a KL term, those of the sampler when its mismatch is corrected.
 pub(super) fn kl_evidence(settings: &Settings) -> Vec<EvidenceKind> {
     let reference = kl_term(settings).map(|_| EvidenceKind::RefLogps);
-    let sampler = correction_of(settings).map(|_| EvidenceKind::SamplerLogps);
+    let sampler = sampler::compares(settings).then_some(EvidenceKind::SamplerLogps);
     reference.into_iter().chain(sampler).collect()
 }
 
-/// `correction`, `correction_low`, `correction_high`.
-fn correction() -> Vec<Param> {
-    const OFF: &[&str] = &["none"];
-    vec![
-        Param::choice(
-            "correction",
-            Mismatch::None,
-            "importance weight of the sampler's mismatch, which multiplies the policy loss: of each token or of the response, cut at the bounds (TIS) or 0 outside them (MIS); not none needs sampler_logps",
-        ),
-        Param::number("correction_low", 0.0, 0.0, 1.0, "smallest weight of the correction")
-            .idle_under("correction", OFF),
-        Param::number("correction_high", 3.0, 1.0, INF, "largest weight of the correction (TRL: 3, verl: 2)")
-            .idle_under("correction", OFF),
-    ]
-}
-
-/// Reads [`correction`].
-fn correction_of(settings: &Settings) -> Option<Correction> {
-    let (unit, masked) = match settings.choice("correction") {
-        Mismatch::None => return None,
-        Mismatch::TokenTruncate => (Unit::Token, false),
-        Mismatch::TokenMask => (Unit::Token, true),
-        Mismatch::SequenceTruncate => (Unit::Sequence, false),
-        Mismatch::SequenceMask => (Unit::Sequence, true),
-        Mismatch::TokenInSequenceMask => (Unit::TokenInSequence, true),
-    };
-    let (low, high) = (settings.number("correction_low"), settings.number("correction_high"));
-    Some(Correction { unit, masked, low, high })
-}
-
-/// `reduction`, `max_length`, `mask_truncated`, and the settings of [`correction`].
+/// `reduction`, `max_length`, `mask_truncated`, and the settings of [`sampler::params`].
 pub(super) fn reduction(default: Aggregate) -> Vec<Param> {
     let own = vec![
         Param::choice(
@@ -298,7 +264,7 @@ pub(super) fn reduction(default: Aggregate) -> Vec<Param> {
             .idle_under("reduction", &["token_mean", "group_token_mean", "response_mean", "response_sum"]),
         Param::flag("mask_truncated", false, "give responses that were cut off weight 0"),
     ];
-    [own, correction()].concat()
+    [own, sampler::params()].concat()
 }
 
 /// `top_fraction`, `entropy_scope`, `entropy_threshold`.
@@ -391,7 +357,7 @@ pub(super) fn objective(
     ratio: Box<dyn PolicyRatio>,
     surrogate: Surrogate,
 ) -> Objective {
-    Objective {
+    let objective = Objective {
         assignment,
         ratio,
         unit_mean: false,
@@ -399,8 +365,11 @@ pub(super) fn objective(
         kl: kl_term(settings),
         reduction: reduction_of(settings),
         mask_truncated: settings.flag("mask_truncated"),
-        correction: correction_of(settings),
-    }
+        correction: None,
+        rejection: None,
+        off_policy: None,
+    };
+    sampler::corrected(settings, objective)
 }
 
 /// Evidence of the KL term and of the method itself.

@@ -35,10 +35,12 @@ pub struct Correction {
     pub low: f64,
     /// Largest weight, at least `low`.
     pub high: f64,
+    /// True if what a mask rejects leaves the KL term and the divisors, too (slime, AReaL, ROLL); else it stays in both (TRL, NeMo-RL).
+    pub leaves: bool,
 }
 
 /// Largest log-ratio of a token or of a response, in nats.
-const LIMIT: f64 = 20.0;
+pub(super) const LIMIT: f64 = 20.0;
 
 impl Correction {
     /// The weight of every token of a response.
@@ -58,6 +60,14 @@ impl Correction {
                 ratios.iter().map(|&x| if kept { bounded(x) } else { 0.0 }).collect()
             }
         }
+    }
+
+    /// True for every token that stays in the loss and its divisors; none where all do.
+    ///
+    /// # Panics
+    /// If the response has no `sampler_logps`.
+    pub fn kept(&self, response: &Response) -> Option<Vec<bool>> {
+        (self.masked && self.leaves).then(|| self.weights(response).iter().map(|w| *w != 0.0).collect())
     }
 
     fn contains(&self, weight: f64) -> bool {
@@ -89,6 +99,8 @@ impl Correction {
             (_, true) => format!("u_t = {raw} where that lies in [{low}, {high}], else 0"),
             (_, false) => format!("u_t = clip({raw}, {low}, {high})"),
         };
-        ("correction", format!("{text}; held constant"))
+        let rejected =
+            if self.masked && self.leaves { "; tokens with u_t = 0 leave loss and divisor" } else { "" };
+        ("correction", format!("{text}; held constant{rejected}"))
     }
 }

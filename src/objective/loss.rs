@@ -31,7 +31,7 @@ pub(super) fn of_response(
     let logps = LogProbs { logps, old, frozen, advantages: &credit.advantages, eligible };
     let mut input = objective.ratio.forward(&logps);
     let divisor = mean_weight(objective, response, logps.eligible);
-    let correction = objective.correction.map(|correction| correction.weights(response));
+    let correction = held_weights(objective, response, &credit.advantages, frozen);
     let scale = |t: usize| correction.as_ref().map_or(1.0, |c| c[t]) / divisor;
     let term = policy_term(objective, &logps, &mut input, credit, scale);
     let dlogps = objective.ratio.backward(&logps, input, term.slopes, &term.values);
@@ -55,19 +55,33 @@ pub(super) fn of_tokens(
     let logps = LogProbs { logps, old, frozen: logps, advantages: &credit.advantages, eligible };
     let input = objective.ratio.forward(&logps);
     let divisor = mean_weight(objective, response, logps.eligible);
-    let correction = objective.correction.map(|correction| correction.weights(response));
+    let correction = held_weights(objective, response, &credit.advantages, logps.frozen);
+    let terms =
+        objective.kl.map(|(kl, _)| kl.of_response(logps.logps, logps.frozen, old, reference(response)));
     let of_token = |t: usize| {
         let (a, z) = (credit.advantages[t], input.z[t]);
         let at = TokenLogps { logp: logps.logps[t], old: old[t], frozen: logps.logps[t] };
         let token = objective.surrogate.of_logps(&at, a).unwrap_or_else(|| objective.surrogate.at(z, a));
         let factor = input.factors.as_ref().map_or(1.0, |f| f[t]);
         let loss = correction.as_ref().map_or(1.0, |c| c[t]) * factor * token.loss.value / divisor;
-        let kl = objective
-            .kl
-            .map_or(0.0, |(kl, _)| kl.at_around(at.logp, at.frozen, at.old, reference(response)[t]).value);
+        let kl = terms.as_ref().map_or(0.0, |terms| terms[t].value);
         TokenTerm { loss, ratio: token.ratio, kl, region: token.region }
     };
     (0..response.len()).map(of_token).collect()
+}
+
+/// The held weight of every token's policy loss: the correction of the sampler's mismatch and the off-policy mask; none where both are off.
+fn held_weights(
+    objective: &Objective,
+    response: &Response,
+    advantages: &[f64],
+    logps: &[f64],
+) -> Option<Vec<f64>> {
+    let correction = objective.correction.map(|correction| correction.weights(response));
+    let Some(mask) = objective.off_policy else { return correction };
+    let mut weights = correction.unwrap_or_else(|| vec![1.0; response.len()]);
+    mask.apply(response, advantages, logps, &mut weights);
+    Some(weights)
 }
 
 /// The divisor of a response's policy term: the mean over its tokens of the weight they would have on-policy, at
@@ -151,15 +165,22 @@ fn add_kl(objective: &Objective, response: &Response, credit: &Credit, logps: &L
     let LogProbs { logps, frozen, .. } = *logps;
     let Some((kl, beta)) = objective.kl else { return };
     let reference = reference(response);
+    let (kl, ratio) = kl.of_token(logps, &response.old_logps);
+    let (beta, before) = (beta * ratio.unwrap_or(1.0), loss.metrics.kl_loss);
     for t in 0..logps.len() {
         let weight = credit.weights[t];
         if weight == 0.0 {
             continue;
         }
         let partial = kl.at_around(logps[t], frozen[t], response.old_logps[t], reference[t]);
-        loss.metrics.kl_sum += partial.value;
+        loss.metrics.kl_sum += ratio.unwrap_or(1.0) * partial.value;
         loss.metrics.kl_loss += weight * beta * partial.value;
         loss.dlogps[t] += weight * beta * partial.slope;
+    }
+    if ratio.is_some() {
+        // The ratio of the response is exp of the mean log-ratio: each token moves every term a little.
+        let share = (loss.metrics.kl_loss - before) / logps.len() as f64;
+        loss.dlogps.iter_mut().for_each(|dlogp| *dlogp += share);
     }
 }
 

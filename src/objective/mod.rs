@@ -7,8 +7,10 @@
 
 mod correction;
 mod loss;
+mod rejection;
 
 pub use correction::{Correction, Unit};
+pub use rejection::{Distance, Estimate, OffPolicyMask, Rejection};
 
 use crate::assignment::{Assignment, counted, masked};
 use crate::equation::{BatchSize, Equation, number};
@@ -39,6 +41,10 @@ pub struct Objective {
     pub mask_truncated: bool,
     /// The correction of the sampler's mismatch; `None` where the sampler computes what the trainer computes.
     pub correction: Option<Correction>,
+    /// The rejection of tokens or responses by their distance from the sampler.
+    pub rejection: Option<Rejection>,
+    /// The mask of responses of negative advantage that the policy has left behind.
+    pub off_policy: Option<OffPolicyMask>,
 }
 
 impl Objective {
@@ -57,7 +63,20 @@ impl Objective {
             reduction,
             mask_truncated: false,
             correction: None,
+            rejection: None,
+            off_policy: None,
         }
+    }
+
+    /// True for every token of a response that the assignment, the correction and the rejection keep; none where they keep all.
+    fn kept(&self, response: &Response) -> Option<Vec<bool>> {
+        let both = |a: Vec<bool>, b: Vec<bool>| a.into_iter().zip(b).map(|(a, b)| a && b).collect();
+        let all = [
+            self.assignment.kept(response),
+            self.correction.and_then(|correction| correction.kept(response)),
+            self.rejection.map(|rejection| rejection.kept(response)),
+        ];
+        all.into_iter().flatten().reduce(both)
     }
 
     /// The credit of a batch with the method's own advantages, or with those given, which its mask and its trace's choice of tokens hold for, too.
@@ -66,7 +85,7 @@ impl Objective {
         // A response without a trained token counts with its reward alone, as a masked one does.
         let weighs = |r: &&Response| !(r.is_empty() || self.mask_truncated && r.truncated);
         let active: Vec<bool> = responses.iter().map(weighs).collect();
-        let kept = |(r, &active): (&&Response, &bool)| active.then(|| self.assignment.kept(r)).flatten();
+        let kept = |(r, &active): (&&Response, &bool)| active.then(|| self.kept(r)).flatten();
         let kept: Vec<Option<Vec<bool>>> = responses.iter().zip(&active).map(kept).collect();
         // The tokens of a response that weigh; none where it is masked, and where no token of it is left.
         let weighing = |i: usize| {
@@ -135,6 +154,8 @@ impl Method for Objective {
             parts.push(("masked", "w_i = 0 for a response that was cut off".to_owned()));
         }
         parts.extend(self.correction.map(|correction| correction.equation()));
+        parts.extend(self.rejection.map(|rejection| rejection.equation()));
+        parts.extend(self.off_policy.map(|mask| mask.equation()));
         parts.extend(self.ratio.equation(&self.surrogate.equation()));
         if self.unit_mean {
             let mean = "m_i = the mean weight of the response's tokens on-policy, so that they average 1";
@@ -152,8 +173,15 @@ impl Method for Objective {
         // With `mask_truncated` it matters whether the response was cut.
         self.mask_truncated
             || self.correction.is_some()
+            || self.rejection.is_some()
+            || self.off_policy.is_some()
             || self.assignment.reads_tokens()
             || self.ratio.reads_tokens()
+    }
+
+    fn credit_reads_old_logps(&self) -> bool {
+        self.rejection.is_some()
+            || self.correction.is_some_and(|correction| correction.masked && correction.leaves)
     }
 
     fn compares_rewards(&self) -> bool {
@@ -172,7 +200,7 @@ impl Method for Objective {
 
     fn coupling(&self) -> Coupling {
         let reduction = match self.reduction {
-            _ if self.mask_truncated => Coupling::Everything,
+            _ if self.mask_truncated || self.credit_reads_old_logps() => Coupling::Everything,
             Reduction::TokenMean | Reduction::GroupTokenMean => Coupling::RewardsAndTotalLength,
             Reduction::PerResponse | Reduction::Constant(_) => Coupling::Rewards,
         };

@@ -14,13 +14,17 @@
 //! | [`ClippedTrace`] | `(E log clip(e^x))_t` | 1 | through `E` where `x` is inside the clip | P-trace, option D |
 //! | [`ClippedMean`] | mean of log-ratios, each clipped on the side of its advantage | 1 | through the log-ratios inside | GMPO |
 //! | [`GammaWeight`] | `x_t` | a gamma density of the response's whole ratio | through `x` | VESPO |
+//! | [`HeldWeight`] | `x_t` | the response's whole ratio, clipped | through `x` | TOPR, verl |
+//! | [`FutureWeight`] | `x_t` | `clip(exp(sum_{k>=t} q^(k-t) x_k))` | through `x` | FIPO |
 //! | [`SelectiveTrace`] | `(E_h x)_t`, `E_h` restricted to chosen tokens | 1 | through `E_h` | S-trace |
 //!
 //! `sg` is a stopped gradient: a number that is frozen while the loss is differentiated.
 
 mod clipped_mean;
 mod clipped_trace;
+mod future_weight;
 mod gamma_weight;
+mod held_weight;
 mod history_weight;
 mod selective_trace;
 mod straight_through;
@@ -29,7 +33,9 @@ mod trace_weight;
 
 pub use clipped_mean::ClippedMean;
 pub use clipped_trace::ClippedTrace;
+pub use future_weight::FutureWeight;
 pub use gamma_weight::{Gamma, GammaWeight};
+pub use held_weight::HeldWeight;
 pub use history_weight::HistoryWeight;
 pub use selective_trace::SelectiveTrace;
 pub use straight_through::StraightThrough;

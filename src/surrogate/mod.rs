@@ -63,6 +63,8 @@ pub enum Surrogate {
     },
     /// REINFORCE: `l = -A log pi`. The ratio does not enter. Source: GPG; verl `gpg`.
     Score,
+    /// REINFORCE with a held weight where `A <= 0`: `l = -sg(w) A log pi`, `w = 1` where `A > 0`, else `min(rho, 1)`. Source: ROLL `topr`.
+    Tapered,
     /// A soft gate in place of the clip, with a temperature for each sign of the advantage:
     ///
     /// ```text
@@ -149,6 +151,7 @@ impl Surrogate {
             | Surrogate::Score
             | Surrogate::SoftGate { .. }
             | Surrogate::Quadratic { .. } => None,
+            Surrogate::Tapered => None,
             Surrogate::TrustRegion { cap, .. } => above(cap),
             Surrogate::Detached { low, high } => below(low).or_else(|| above(high)),
             Surrogate::Printed { high } => above(1.0 + high),
@@ -174,6 +177,11 @@ impl Surrogate {
             Surrogate::Detached { .. } => Some(self.weighted(ratio(), at.logp, a)),
             Surrogate::Score => {
                 let loss = ValueAndSlope { value: -a * at.logp, slope: -a };
+                Some(TokenLoss { loss, ratio: ratio(), region: Region::Free })
+            }
+            Surrogate::Tapered => {
+                let weight = tapered(ratio(), a);
+                let loss = ValueAndSlope { value: -weight * a * at.logp, slope: -weight * a };
                 Some(TokenLoss { loss, ratio: ratio(), region: Region::Free })
             }
             Surrogate::Quadratic { beta } => {
@@ -233,6 +241,7 @@ impl Surrogate {
         match *self {
             Surrogate::Detached { .. } | Surrogate::TrustRegion { .. } => return self.weighted(ratio, z, a),
             Surrogate::Score => return free(-a * z, -a),
+            Surrogate::Tapered => return free(-tapered(ratio, a) * a * z, -tapered(ratio, a) * a),
             Surrogate::Quadratic { beta } => return free(0.5 * beta * z * z - a * z, beta * z - a),
             Surrogate::SoftGate { positive, negative } => {
                 let tau = if a > 0.0 { positive } else { negative };
@@ -263,6 +272,7 @@ impl Surrogate {
                 let weight = format!("sg(clip(rho_t, {}, {}))", number(low), number(high));
                 format!("-{weight} delta_t log pi(a_t|s_t), the gradient taking sg(..) as constant")
             }
+            Surrogate::Tapered => "-sg(w_t) delta_t log pi(a_t|s_t), w_t = 1 where delta_t > 0, else min(rho_t, 1); the gradient takes sg(..) as constant".to_owned(),
             Surrogate::Score => "-delta_t log pi(a_t|s_t)".to_owned(),
             Surrogate::SoftGate { positive, negative } => format!(
                 "-(4/tau) sigma(tau (rho_t - 1)) delta_t, tau = {} where delta_t > 0, else {}",
@@ -282,6 +292,11 @@ impl Surrogate {
             ),
         }
     }
+}
+
+/// The weight of [`Surrogate::Tapered`].
+fn tapered(ratio: f64, a: f64) -> f64 {
+    if a > 0.0 { 1.0 } else { ratio.min(1.0) }
 }
 
 /// The logistic function with its derivative, which keeps its digits where the function is near 1.

@@ -20,6 +20,7 @@
 //! | [`RowIndex`] | the two above with `max(floor, .)` off the diagonal | Eq. 17/18 with `n` read as the row |
 //! | [`AsPrinted`] | depends on the column only, 1 on the diagonal | Eq. 17/18 literally |
 //! | [`Sequence`] | `1/T`, not causal | GSPO |
+//! | [`Product`] | `1`, not causal | TRL's RLOO |
 //! | [`Sparse`] | `q^(t-k)` at chosen tokens `k`, 0 at others, 1 on the diagonal | S-trace, reconstructed |
 //! | [`RowNormalised`] | any of them, each row divided by its sum | our ablation |
 
@@ -36,7 +37,7 @@ pub use both::Both;
 pub use normalised::RowNormalised;
 pub use printed::{AsPrinted, RowIndex, Style};
 pub use recent::Recent;
-pub use sequence::Sequence;
+pub use sequence::{Product, Sequence};
 pub use sparse::{Clock, Sparse};
 pub use token::Token;
 

@@ -78,6 +78,7 @@ fn batch() -> (Vec<Group>, Vec<Vec<f64>>) {
         let reference = old.iter().map(|l| l + 0.4 * (uniform() - 0.5)).collect();
         let mut response = Response { ref_logps: Some(reference), ..Response::graded(old, reward) };
         response.evidence.entropies = Some((0..len).map(|_| uniform()).collect());
+        response.evidence.teacher_logps = Some(response.old_logps.iter().map(|l| 0.8 * l - 0.1).collect());
         response.evidence.values = Some((0..len).map(|_| uniform()).collect());
         response
     };
@@ -411,4 +412,90 @@ fn the_advantages_that_verl_recorded_are_named() {
         named += 1;
     }
     assert!(named >= 6, "{named}");
+}
+
+/// Setups that TRL and verl run, with the numbers of their own code: `tests/fixtures/setups_to_json.py` made them.
+#[derive(serde::Deserialize)]
+struct Setups {
+    size: usize,
+    rewards: Vec<f64>,
+    logps: Rows,
+    old_logps: Rows,
+    ref_logps: Rows,
+    sampler_logps: Rows,
+    cases: Vec<Setup>,
+}
+
+/// A setup with the names that the search must find: of its loss, and of its correction or the settings that are it.
+#[derive(serde::Deserialize)]
+struct Setup {
+    framework: String,
+    config: serde_json::Value,
+    loss_label: String,
+    correction: String,
+    beta: Option<f64>,
+    advantages: Vec<f64>,
+    loss: f64,
+    gradient: Rows,
+}
+
+impl Setups {
+    fn groups(&self, with_sampler: bool) -> Vec<Group> {
+        let response = |i: usize| Response {
+            ref_logps: Some(self.ref_logps[i].clone()),
+            evidence: Evidence {
+                sampler_logps: with_sampler.then(|| self.sampler_logps[i].clone()),
+                ..Evidence::default()
+            },
+            ..Response::graded(self.old_logps[i].clone(), self.rewards[i])
+        };
+        let all: Vec<Response> = (0..self.rewards.len()).map(response).collect();
+        all.chunks(self.size).map(|group| Group { responses: group.to_vec() }).collect()
+    }
+
+    fn theirs(&self, setup: &Setup) -> Theirs {
+        let advantages = setup.advantages.iter().zip(&self.logps).map(|(a, row)| vec![*a; row.len()]);
+        Theirs {
+            advantages: Some(advantages.collect()),
+            gradient: Some(setup.gradient.clone()),
+            loss: vec![setup.loss],
+            ..Theirs::default()
+        }
+    }
+}
+
+fn setups() -> Setups {
+    serde_json::from_str(include_str!("../fixtures/setups.json")).expect("the committed fixture")
+}
+
+#[test]
+fn setups_that_trl_and_verl_run_are_named_and_none_is_misnamed() {
+    let all = setups();
+    let mut named = 0;
+    for setup in &all.cases {
+        let assumed = Assumptions { beta: setup.beta, max_length: Some(12.0), ..Assumptions::default() };
+        // Without vLLM a trainer has no log-probabilities of a sampler.
+        let samples = ["mode", "rollout_is", "rollout_rs"].iter().any(|key| setup.config.get(key).is_some());
+        let found = diagnose(&all.groups(samples), &all.logps, &all.theirs(setup), &assumed);
+        let gradient = found.gradient.as_ref().expect("asked for");
+        let what = format!("{} {}", setup.framework, setup.config);
+        let right = |m: &conventions::Candidate| {
+            let of_loss = m.labels.iter().any(|l| l.starts_with(&setup.loss_label));
+            let correction = match setup.correction.as_str() {
+                "" => m.correction.is_empty(),
+                label if label.starts_with("TRL") || label.starts_with("verl") => {
+                    m.labels.iter().any(|l| l == label)
+                }
+                words => m.correction.contains(words),
+            };
+            of_loss && correction
+        };
+        assert!(gradient.matches.iter().any(right), "{what}: {gradient:#?}");
+        // Whatever else is named gives the same numbers on this batch, and belongs to the same framework or to none.
+        for m in &gradient.matches {
+            assert!(m.error <= 1e-5, "{what}: {m:?}");
+        }
+        named += 1;
+    }
+    assert!(named >= 20, "{named}");
 }

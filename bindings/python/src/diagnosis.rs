@@ -23,6 +23,7 @@ pub(crate) fn diagnose<'py>(
     tolerance: f64,
     beta: Option<f64>,
     max_length: Option<f64>,
+    correction: Option<String>,
 ) -> PyResult<Bound<'py, PyList>> {
     let (mut batch, mut logps) = (Vec::new(), Vec::new());
     for (g, value) in groups.iter().enumerate() {
@@ -48,7 +49,7 @@ pub(crate) fn diagnose<'py>(
     if theirs == Theirs::default() {
         return Err(refused("give at least one of advantages, token_losses, gradient and loss"));
     }
-    let assumed = Assumptions { tolerance, beta, max_length };
+    let assumed = Assumptions { tolerance, beta, max_length, correction };
     let found = py.detach(|| table::diagnose(&batch, &logps, &theirs, &assumed));
     let told: Vec<_> = found.found().map(|found| told(py, found)).collect::<PyResult<_>>()?;
     PyList::new(py, told)

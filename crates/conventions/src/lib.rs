@@ -3,6 +3,7 @@
 mod diagnose;
 mod nemo_rl;
 mod openrlhf;
+mod others;
 mod page;
 mod papers;
 mod trl;
@@ -133,7 +134,8 @@ impl Convention {
 
 /// Every entry, framework by framework.
 pub fn all() -> impl Iterator<Item = &'static Convention> {
-    let rows = [papers::ROWS, trl::ROWS, verl::ROWS, verl_losses::ROWS, openrlhf::ROWS, nemo_rl::ROWS];
+    let rows =
+        [papers::ROWS, trl::ROWS, verl::ROWS, verl_losses::ROWS, openrlhf::ROWS, nemo_rl::ROWS, others::ROWS];
     rows.into_iter().flatten()
 }
 

@@ -26,7 +26,20 @@ const ADVANTAGE: Convention = Convention {
 const CORRECTION: Convention = Convention {
     framework: TRL,
     scope: Scope::Correction,
+    recorded: "setups.json",
     place: "trl/trainer/grpo_trainer.py, _generate_and_score_completions",
+    ..EMPTY
+};
+
+const RLOO: Convention = Convention {
+    framework: TRL,
+    advantage: "r - beta KL - mean of the others, KL = sum over the response of log pi_old - log pi_ref",
+    reduction: "1/B: one loss per response",
+    clip: "PPO on the product of ratios of the response, 0.8 to 1.2",
+    kl: "k1 of the response in its reward, beta 0.05 by default",
+    method: "rloo",
+    recorded: "setups.json",
+    place: "trl/trainer/rloo_trainer.py",
     ..EMPTY
 };
 
@@ -110,7 +123,7 @@ pub(super) static ROWS: &[Convention] = &[
         clip: "PPO on the geometric mean of ratios, 0.8 to 1.2 by default",
         method: "gspo",
         settings: "epsilon_low=0.2 epsilon_high=0.2",
-        differs: "TRL's k3 is multiplied by the response's ratio there, kl=ratio_k3 by the token's own",
+        differs: "under use_bias_correction_kl the k3 of every token is times the ratio of the response: kl=response_ratio_k3",
         ..LOSS
     },
     Convention {
@@ -153,17 +166,26 @@ pub(super) static ROWS: &[Convention] = &[
     },
     Convention {
         words: "multi_objective_aggregation=normalize_then_sum",
-        advantage: "z-score of each reward in its group, summed, then a z-score over the batch",
-        differs: "gdpo whitens over tokens, as verl does, TRL over responses: no setting for the latter",
+        advantage: "z-score of each reward in its group, summed, then a z-score over the responses of the batch",
+        method: "gdpo",
+        settings: "std_preset=trl whiten_over=responses",
         recorded: "-",
         ..ADVANTAGE
     },
     Convention {
-        words: "off_policy_mask_threshold",
+        words: "off_policy_mask_threshold=0.05",
+        clip: "responses with A < 0 whose mean log-ratio of the sampler to the policy exceeds the threshold lose their policy term",
+        method: "grpo",
+        settings: "reduction=token_mean off_policy_mask=0.05",
+        recorded: "setups.json",
+        ..CORRECTION
+    },
+    Convention {
+        words: "entropy_coef, use_adaptive_entropy",
         scope: Scope::Loss,
-        clip: "drops responses with A < 0 whose mean log-ratio to the sampler exceeds the threshold",
-        differs: "no setting here",
-        recorded: "-",
+        clip: "the loss less entropy_coef times the mean entropy of the tokens; adaptive: the coefficient moves by 1e-3 or so towards entropy_target",
+        differs: "no setting here: an entropy has no derivative by log-probabilities of sampled tokens; the gradient by these is that of the rest",
+        recorded: "setups.json",
         ..LOSS
     },
     Convention {
@@ -189,5 +211,31 @@ pub(super) static ROWS: &[Convention] = &[
         method: "grpo",
         settings: "reduction=token_mean correction=sequence_truncate correction_high=3",
         ..CORRECTION
+    },
+    Convention {
+        words: "RLOOTrainer",
+        settings: "ratio=product clip=ppo reduction=response_mean reward_beta=0.05",
+        ..RLOO
+    },
+    Convention {
+        words: "RLOOTrainer, beta=0",
+        advantage: "r - mean of the others",
+        kl: "none",
+        settings: "ratio=product clip=ppo reduction=response_mean",
+        ..RLOO
+    },
+    Convention {
+        words: "RLOOTrainer, normalize_advantages=True",
+        advantage: "the same, centred and over (std + 1e-4) of the responses of the batch",
+        ddof: Some(1),
+        epsilon: Some(1e-4),
+        settings: "ratio=product clip=ppo reduction=response_mean reward_beta=0.05 normalise=true",
+        ..RLOO
+    },
+    Convention {
+        words: "RLOOTrainer, reward_clip_range=[-1, 1]",
+        scope: Scope::Advantages,
+        settings: "reward_low=-1 reward_high=1 reward_beta=0.05",
+        ..RLOO
     },
 ];

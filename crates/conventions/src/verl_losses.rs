@@ -18,6 +18,12 @@ const CORRECTION: Convention = Convention {
     ..EMPTY
 };
 
+const REJECTION: Convention = Convention {
+    clip: "tokens or responses outside the bounds leave loss, KL and divisors; the bounds of k1 are ratios of the sampler to the policy",
+    differs: "one distance at a time here; verl combines several",
+    ..CORRECTION
+};
+
 pub(super) static ROWS: &[Convention] = &[
     Convention {
         words: "loss_mode=vanilla (the default)",
@@ -111,7 +117,8 @@ pub(super) static ROWS: &[Convention] = &[
     Convention {
         words: "loss_mode=bypass_mode, loss_type=reinforce, rollout_is=sequence",
         clip: "min(product of ratios, 2), held, weighs log pi",
-        differs: "no method here has the whole product as a capped weight; vespo has it in a gamma density",
+        method: "cispo",
+        settings: "ratio=product std_preset=verl cap=2",
         ..LOSS
     },
     Convention {
@@ -130,6 +137,90 @@ pub(super) static ROWS: &[Convention] = &[
         words: "rollout_is=token, rollout_is_threshold=0.5_5 (IcePop)",
         method: "grpo",
         settings: "std_preset=verl reduction=token_mean clip=two_sided clip_max=3 correction=token_mask correction_low=0.5 correction_high=5",
+        ..CORRECTION
+    },
+    Convention {
+        words: "rollout_rs=token_k1, rollout_rs_threshold=0.5_2",
+        method: "grpo",
+        settings: "std_preset=verl reduction=token_mean clip=two_sided clip_max=3 reject=token_k1 reject_low=0.5 reject_high=2",
+        recorded: "setups.json",
+        ..REJECTION
+    },
+    Convention {
+        words: "rollout_rs=token_k2, rollout_rs_threshold=0.5",
+        method: "grpo",
+        settings: "std_preset=verl reduction=token_mean clip=two_sided clip_max=3 reject=token_k2 reject_high=0.5",
+        recorded: "-",
+        ..REJECTION
+    },
+    Convention {
+        words: "rollout_rs=token_k3, rollout_rs_threshold=0.5",
+        method: "grpo",
+        settings: "std_preset=verl reduction=token_mean clip=two_sided clip_max=3 reject=token_k3 reject_high=0.5",
+        recorded: "-",
+        ..REJECTION
+    },
+    Convention {
+        words: "rollout_rs=seq_sum_k1, rollout_rs_threshold=0.5_2",
+        method: "grpo",
+        settings: "std_preset=verl reduction=token_mean clip=two_sided clip_max=3 reject=seq_sum_k1 reject_low=0.5 reject_high=2",
+        recorded: "-",
+        ..REJECTION
+    },
+    Convention {
+        words: "rollout_rs=seq_sum_k2, rollout_rs_threshold=1",
+        method: "grpo",
+        settings: "std_preset=verl reduction=token_mean clip=two_sided clip_max=3 reject=seq_sum_k2 reject_high=1",
+        recorded: "-",
+        ..REJECTION
+    },
+    Convention {
+        words: "rollout_rs=seq_sum_k3, rollout_rs_threshold=1",
+        method: "grpo",
+        settings: "std_preset=verl reduction=token_mean clip=two_sided clip_max=3 reject=seq_sum_k3 reject_high=1",
+        recorded: "-",
+        ..REJECTION
+    },
+    Convention {
+        words: "rollout_rs=seq_mean_k1 (geometric), rollout_rs_threshold=0.999_1.001",
+        method: "grpo",
+        settings: "std_preset=verl reduction=token_mean clip=two_sided clip_max=3 reject=seq_mean_k1 reject_low=0.999 reject_high=1.001",
+        recorded: "-",
+        ..REJECTION
+    },
+    Convention {
+        words: "rollout_rs=seq_mean_k2, rollout_rs_threshold=0.1",
+        method: "grpo",
+        settings: "std_preset=verl reduction=token_mean clip=two_sided clip_max=3 reject=seq_mean_k2 reject_high=0.1",
+        recorded: "-",
+        ..REJECTION
+    },
+    Convention {
+        words: "rollout_rs=seq_mean_k3, rollout_rs_threshold=0.1",
+        method: "grpo",
+        settings: "std_preset=verl reduction=token_mean clip=two_sided clip_max=3 reject=seq_mean_k3 reject_high=0.1",
+        recorded: "setups.json",
+        ..REJECTION
+    },
+    Convention {
+        words: "rollout_rs=seq_max_k2, rollout_rs_threshold=2",
+        method: "grpo",
+        settings: "std_preset=verl reduction=token_mean clip=two_sided clip_max=3 reject=seq_max_k2 reject_high=2",
+        recorded: "-",
+        ..REJECTION
+    },
+    Convention {
+        words: "rollout_rs=seq_max_k3, rollout_rs_threshold=2",
+        method: "grpo",
+        settings: "std_preset=verl reduction=token_mean clip=two_sided clip_max=3 reject=seq_max_k3 reject_high=2",
+        recorded: "-",
+        ..REJECTION
+    },
+    Convention {
+        words: "rollout_is_batch_normalize=True",
+        clip: "the weights of rollout_is over their mean in the batch",
+        differs: "no setting here: it is the setting of rollout_is times one number for the whole batch, which the search solves for",
+        recorded: "setups.json",
         ..CORRECTION
     },
 ];

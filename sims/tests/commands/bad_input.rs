@@ -63,7 +63,7 @@ fn arguments() {
         (
             &["estimate", "--against", "x", "lambda=1"],
             none,
-            &["`lambda=1`: without --method only beta=X and max_length=L are taken"],
+            &["`lambda=1`: without --method only beta=X, max_length=L and the settings of a correction are taken"],
         ),
         (
             &["estimate", "--against", "x", "--tolerance", "2"],

@@ -8,7 +8,7 @@ use grpo_lambda::methods::{Configured, MethodSpec, REGISTRY, parse};
 use rayon::prelude::*;
 
 /// Methods with a trace that adds up log-ratios without dividing by its mass.
-const ACCUMULATE: [&str; 3] = ["grpo_lambda", "p_trace_reconstructed", "s_trace_reconstructed"];
+const ACCUMULATE: [&str; 4] = ["grpo_lambda", "p_trace_reconstructed", "s_trace_reconstructed", "rloo"];
 
 /// Log-ratios of 20 nats in every token, in several sign patterns.
 fn extreme(len: usize, pattern: usize) -> (Vec<f64>, Vec<f64>) {

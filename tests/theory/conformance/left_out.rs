@@ -10,8 +10,14 @@ use proptest::prelude::*;
 use std::convert::Infallible;
 
 /// Cut responses masked, no token dropped, and no statistic over the tokens of the batch, which a mask would change.
-const MASKED: [(&str, &str); 4] =
-    [("mask_truncated", "true"), ("whiten", "false"), ("entropy_threshold", "1"), ("drop_sure", "false")];
+const MASKED: [(&str, &str); 6] = [
+    ("mask_truncated", "true"),
+    ("whiten", "false"),
+    ("entropy_threshold", "1"),
+    ("drop_sure", "false"),
+    ("reject", "none"),
+    ("rejected", "stay"),
+];
 
 /// Methods that compare a response with the tokens, states or further rewards of those that carry weight, so that a mask changes the advantages of the others.
 const BASELINE_OF_TOKENS: [&str; 7] = [
@@ -33,34 +39,40 @@ fn weight_of(credit: &Credit) -> f64 {
 #[test]
 fn a_response_without_a_reward_changes_nothing_but_the_count_of_tokens() {
     let compared = counter();
-    for_every_method(100, &[("mask_truncated", "false"), SINGLE_SETS], |configured, batch| {
-        let keep: Vec<bool> = batch.responses().map(|r| r.reward.is_some()).collect();
-        let mut without = batch.clone();
-        for group in &mut without.groups {
-            group.responses.retain(|r| r.reward.is_some());
-        }
-        let kept = |i: &usize| keep[*i];
-        without.logps = (0..keep.len()).filter(kept).map(|i| batch.logps[i].clone()).collect();
-        if without.groups.iter().any(|g| g.responses.is_empty()) || without.logps.len() == batch.logps.len() {
-            return;
-        }
-        let (with_credit, alone_credit) =
-            (configured.method.credit(&batch.groups), configured.method.credit(&without.groups));
-        let (with, alone) = (batch.evaluate(configured), without.evaluate(configured));
-        for (j, i) in (0..keep.len()).filter(kept).enumerate() {
-            assert_eq!(with_credit[i].advantages, alone_credit[j].advantages, "{}", describe(configured));
-            // The reduction may count the extra response; per unit of weight the gradient is the same.
-            let unit = |g: &[f64], w: f64| g.iter().map(|g| g / w).collect::<Vec<_>>();
-            let (a, b) = (weight_of(&with_credit[i]), weight_of(&alone_credit[j]));
-            assert_close(
-                &unit(&with.dlogps[i], a),
-                &unit(&alone.dlogps[j], b),
-                IDENTITY,
-                &describe(configured),
-            );
-            bump(&compared, 1);
-        }
-    });
+    for_every_method(
+        100,
+        &[("mask_truncated", "false"), ("reject", "none"), ("rejected", "stay"), SINGLE_SETS],
+        |configured, batch| {
+            let keep: Vec<bool> = batch.responses().map(|r| r.reward.is_some()).collect();
+            let mut without = batch.clone();
+            for group in &mut without.groups {
+                group.responses.retain(|r| r.reward.is_some());
+            }
+            let kept = |i: &usize| keep[*i];
+            without.logps = (0..keep.len()).filter(kept).map(|i| batch.logps[i].clone()).collect();
+            if without.groups.iter().any(|g| g.responses.is_empty())
+                || without.logps.len() == batch.logps.len()
+            {
+                return;
+            }
+            let (with_credit, alone_credit) =
+                (configured.method.credit(&batch.groups), configured.method.credit(&without.groups));
+            let (with, alone) = (batch.evaluate(configured), without.evaluate(configured));
+            for (j, i) in (0..keep.len()).filter(kept).enumerate() {
+                assert_eq!(with_credit[i].advantages, alone_credit[j].advantages, "{}", describe(configured));
+                // The reduction may count the extra response; per unit of weight the gradient is the same.
+                let unit = |g: &[f64], w: f64| g.iter().map(|g| g / w).collect::<Vec<_>>();
+                let (a, b) = (weight_of(&with_credit[i]), weight_of(&alone_credit[j]));
+                assert_close(
+                    &unit(&with.dlogps[i], a),
+                    &unit(&alone.dlogps[j], b),
+                    IDENTITY,
+                    &describe(configured),
+                );
+                bump(&compared, 1);
+            }
+        },
+    );
     assert!(compared.get() > 500, "{}", compared.get());
 }
 
@@ -115,28 +127,32 @@ fn masked_truncated_responses_get_no_gradient_and_the_others_keep_theirs() {
 #[test]
 fn masked_responses_may_hold_anything_be_it_no_number() {
     let spoilt = counter();
-    for_every_method(80, &[("mask_truncated", "true")], |configured, batch| {
-        if !has(configured.spec, "mask_truncated") {
-            return;
-        }
-        let mut garbage = batch.clone().with(|_, _, r| {
-            if r.truncated {
-                let len = r.len();
-                r.old_logps = vec![f64::NAN; len];
-                r.ref_logps = Some(vec![f64::NAN; len]);
-                r.evidence = r.evidence.filled(len, f64::NAN);
+    for_every_method(
+        80,
+        &[("mask_truncated", "true"), ("reject", "none"), ("rejected", "stay")],
+        |configured, batch| {
+            if !has(configured.spec, "mask_truncated") {
+                return;
             }
-        });
-        for (r, logps) in batch.responses().zip(&mut garbage.logps) {
-            if r.truncated {
-                logps.fill(f64::NAN);
-                bump(&spoilt, 1);
+            let mut garbage = batch.clone().with(|_, _, r| {
+                if r.truncated {
+                    let len = r.len();
+                    r.old_logps = vec![f64::NAN; len];
+                    r.ref_logps = Some(vec![f64::NAN; len]);
+                    r.evidence = r.evidence.filled(len, f64::NAN);
+                }
+            });
+            for (r, logps) in batch.responses().zip(&mut garbage.logps) {
+                if r.truncated {
+                    logps.fill(f64::NAN);
+                    bump(&spoilt, 1);
+                }
             }
-        }
-        assert_eq!(batch.evaluate(configured).dlogps, garbage.evaluate(configured).dlogps);
-        assert_eq!(batch.evaluate(configured).value, garbage.evaluate(configured).value);
-        assert_eq!(batch.evaluate(configured).metrics, garbage.evaluate(configured).metrics);
-    });
+            assert_eq!(batch.evaluate(configured).dlogps, garbage.evaluate(configured).dlogps);
+            assert_eq!(batch.evaluate(configured).value, garbage.evaluate(configured).value);
+            assert_eq!(batch.evaluate(configured).metrics, garbage.evaluate(configured).metrics);
+        },
+    );
     assert!(spoilt.get() > 500, "{}", spoilt.get());
 }
 

@@ -72,6 +72,8 @@ fn a_group_whose_rewards_agree_teaches_nothing() {
                 batch.clone().with(|_, _, r| {
                     r.reward = r.reward.map(|_| 0.0);
                     r.evidence = r.evidence.filled(r.len(), 0.0);
+                    // A teacher teaches on its own unless it agrees.
+                    r.evidence.teacher_logps = r.evidence.teacher_logps.take().map(|_| r.old_logps.clone());
                 })
             }
         };

@@ -113,7 +113,9 @@ fn the_value_is_the_policy_term_plus_the_kl_term() {
 
 #[test]
 fn the_weights_of_a_batch_add_up_as_its_reduction_says() {
-    for_every_method(40, &[("mask_truncated", "false"), ("drop_sure", "false")], |configured, batch| {
+    let all_count =
+        [("mask_truncated", "false"), ("drop_sure", "false"), ("reject", "none"), ("rejected", "stay")];
+    for_every_method(40, &all_count, |configured, batch| {
         if !has(configured.spec, "reduction") {
             return;
         }

@@ -92,7 +92,13 @@ fn an_assignment_compares_exactly_where_agreeing_rewards_teach_nothing() {
                 bi_level,
             }),
             Box::new(SpanWeighted { inner: inner(critic), window: 1, stride: 1, transport }),
-            Box::new(TeacherWeighted { inner: inner(critic), share: 0.5, epsilon: 0.2 }),
+            Box::new(TeacherWeighted {
+                inner: inner(critic),
+                share: 0.5,
+                epsilon: 0.2,
+                negative_only: false,
+                gap_max: f64::INFINITY,
+            }),
         ];
         all.extend(wrapped.into_iter().map(|assignment| (assignment, !critic)));
     }

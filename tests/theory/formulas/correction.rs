@@ -7,7 +7,8 @@ fn every_mode_by_hand() {
     let mut response = Response::graded(vec![-1.0, -1.0], 1.0);
     let sampler = vec![-1.0 - 4f64.ln(), -1.0 + 2f64.ln()];
     response.evidence = Evidence { sampler_logps: Some(sampler), ..Evidence::default() };
-    let weights = |unit, masked, low, high| Correction { unit, masked, low, high }.weights(&response);
+    let weights =
+        |unit, masked, low, high| Correction { unit, masked, low, high, leaves: false }.weights(&response);
     let close = |found: Vec<f64>, want: [f64; 2]| {
         assert!(found.iter().zip(want).all(|(a, b)| (a - b).abs() < 1e-12), "{found:?} {want:?}");
     };

@@ -197,7 +197,7 @@ fn missing_evidence_is_refused_with_what_provides_it() {
         ("oar_g", "saliencies", "differentiate"),
         ("s_trace_reconstructed", "entropies", "entropy"),
         ("optimal_token_baseline", "collisions", "squared probabilities"),
-        ("rlsd_reconstructed", "teacher_logps", "reference answer"),
+        ("rlsd", "teacher_logps", "reference answer"),
         ("shear_reconstructed", "hidden", "last hidden state"),
         ("ridge_rloo", "hidden", "last hidden state"),
     ] {

@@ -2,6 +2,7 @@
 
 mod baselines;
 mod critics;
+mod newer;
 mod oar;
 mod off_policy;
 mod prime;

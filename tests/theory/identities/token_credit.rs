@@ -244,7 +244,7 @@ fn tree_methods_by_hand() {
 fn rlsd_without_a_share_or_with_an_agreeing_teacher_is_grpo_with_a_token_mean() {
     let agree =
         || batch().prop_map(|b| b.with(|_, _, r| r.evidence.teacher_logps = Some(r.old_logps.clone())));
-    equal_on(agree(), "rlsd_reconstructed", "grpo reduction=token_mean");
+    equal_on(agree(), "rlsd", "grpo reduction=token_mean");
 }
 
 #[test]
@@ -252,7 +252,7 @@ fn rlsd_raises_what_the_teacher_finds_likelier_in_a_right_response_and_lowers_it
     // Teacher ratios 1.1, 0.5, 3: weights at share 1/2 and epsilon 0.2.
     let teacher = [1.1f64, 0.5, 3.0].map(|ratio| -0.5 + ratio.ln());
     let batch = pair(Evidence { teacher_logps: Some(teacher.to_vec()), ..Evidence::default() }, 3);
-    let a = batch.evaluate(&method("rlsd_reconstructed scale=none")).advantages;
+    let a = batch.evaluate(&method("rlsd scale=none")).advantages;
     let half = |w: f64| 0.5 * (0.5 + 0.5 * w);
     assert_within(&a[0], &[half(1.1), half(0.8), half(1.2)], IDENTITY, 1.0, "right");
     assert_within(&a[1], &[-half(1.0 / 1.1), -half(1.2), -half(0.8)], IDENTITY, 1.0, "wrong");

@@ -75,6 +75,7 @@ def diagnose(
     tolerance: float = 1e-5,
     beta: float | None = None,
     max_length: float | None = None,
+    correction: str | None = None,
 ) -> list[Found]:
     """Finds the convention behind a trainer's numbers on a batch.
 
@@ -88,6 +89,8 @@ def diagnose(
         tolerance: the largest difference that counts as equal, relative to the largest of their numbers.
         beta: the KL coefficient, if known; a loss alone cannot show it.
         max_length: the constant length of Dr. GRPO, if known.
+        correction: the settings of the correction of the sampler's mismatch, if known, as in ``"correction=token_truncate correction_high=2"``;
+            searched with its bounds where the groups have ``sampler_logps``.
 
     Returns:
         One result per given quantity, in this order: advantages, token_losses, gradient, loss.
@@ -103,7 +106,7 @@ def diagnose(
     # An array or a tensor.
     given: Any = loss.tolist() if loss is not None and hasattr(loss, "tolist") else loss
     losses = [] if given is None else list(given) if isinstance(given, Sequence) else [given]
-    told = _native.diagnose(list(groups), advantages, token_losses, gradient, losses, tolerance, beta, max_length)
+    told = _native.diagnose(list(groups), advantages, token_losses, gradient, losses, tolerance, beta, max_length, correction)
     return [
         Found(**{**found, "matches": [Candidate(**c) for c in found["matches"]], "nearest": _candidate(found["nearest"])})
         for found in told

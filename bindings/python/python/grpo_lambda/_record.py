@@ -95,6 +95,12 @@ def record(trainer: Any, path: str | Path | None = None, *, tolerance: float = 1
         ...     trainer.train()
         step.jsonl: 8 responses in 2 groups: TRL loss_type=dapo, as configured (`grpo reduction=token_mean` here): gradient to 8e-08, ..
     """
+    if type(trainer).__name__ == "RLOOTrainer":
+        raise TypeError(
+            f"trainer = {trainer!r}: record reads GRPOTrainer only; RLOOTrainer's loss is `rloo ratio=product clip=ppo reduction=response_mean "
+            f"reward_beta={trainer.beta}{' normalise=true' if trainer.normalize_advantages else ''}` here: write a step's log-probabilities, "
+            "rewards and advantages as lines for `sim estimate --against`"
+        )
     if not isinstance(trainer, GRPOTrainer):
         raise TypeError(f"trainer = {trainer!r}: must be a GRPOTrainer of TRL, or a subclass")
     if path is not None and not Path(path).parent.is_dir():

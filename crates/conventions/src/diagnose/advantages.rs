@@ -63,7 +63,7 @@ pub(super) fn known(batch: &[Group]) -> Vec<Credited> {
 
 /// The settings that advantages depend on: those of the loss are left out, so that its evidence is not asked for.
 fn without_loss(settings: &str) -> String {
-    const LOSS: [&str; 5] = ["beta=", "kl=", "correction", "clip", "reduction="];
+    const LOSS: [&str; 7] = ["beta=", "kl=", "correction", "reject", "off_policy", "clip", "reduction="];
     let kept = |word: &&str| !LOSS.iter().any(|key| word.starts_with(key));
     settings.split_whitespace().filter(kept).collect::<Vec<_>>().join(" ")
 }
@@ -74,13 +74,40 @@ pub(super) fn explain(batch: &[Group], known: &[Credited], given: &Rows, assumed
         let (error, place) = fit::difference(&c.rows, given);
         let what = "advantages".to_owned();
         let (command, labels) = (c.command.clone(), c.labels.clone());
-        Candidate { what, command, labels, error, place, factor: 1.0, beta: 0.0 }
+        Candidate { what, command, labels, error, place, factor: 1.0, beta: 0.0, correction: String::new() }
     };
-    let found = Found::from("advantages", known.iter().map(candidate).collect(), assumed.tolerance);
-    if found.nearest.is_some() && scattered(batch, given) {
+    let mut tried: Vec<Candidate> = known.iter().map(candidate).collect();
+    if tried.iter().all(|c| c.error > assumed.tolerance) {
+        tried.extend(penalised(batch, given).iter().map(candidate));
+    }
+    let found = Found::from("advantages", tried, assumed.tolerance);
+    if !found.explained() && scattered(batch, given) {
         return Found { note: SCATTERED.to_owned(), ..found };
     }
     found
+}
+
+/// RLOO's advantages with the KL penalty in the reward whose coefficient is closest to the given ones, plain and normalised.
+fn penalised(batch: &[Group], given: &Rows) -> Vec<Credited> {
+    let advantages = |settings: &str| -> Option<Rows> {
+        let configured = methods::parse("rloo", settings).ok()?;
+        let credit = || configured.method.credit(batch).into_iter().map(|c| c.advantages).collect();
+        has_evidence(batch, &configured).then(credit)
+    };
+    let (Some(plain), Some(with)) = (advantages(""), advantages("reward_beta=1")) else { return Vec::new() };
+    let kl = fit::sum(&with, -1.0, &plain);
+    let alone = fit::one(&kl, &fit::sum(given, -1.0, &plain)).map(|beta| (beta, ""));
+    let scaled = fit::two(&plain, &kl, given).map(|(factor, b)| (b / factor, " normalise=true"));
+    let plausible = [alone, scaled].into_iter().flatten().filter(|(beta, _)| *beta > 1e-7);
+    let credited = |(beta, more): (f64, &str)| {
+        let command = format!("reward_beta={:.6}{more}", beta);
+        let labels = vec![format!(
+            "TRL RLOOTrainer{}",
+            if more.is_empty() { "" } else { ", normalize_advantages=True" }
+        )];
+        Some(Credited { rows: advantages(&command)?, command: format!("rloo {command}"), labels })
+    };
+    plausible.filter_map(credited).collect()
 }
 
 const SCATTERED: &str = "they add up to 0 over the batch and not within the groups: are the rows of one prompt together? TRL shuffles the rows of a \

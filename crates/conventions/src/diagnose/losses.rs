@@ -1,6 +1,7 @@
 //! The loss as a product of choices: the loss of a token, the KL term, the reduction.
 
 use super::advantages::{Credited, has_evidence};
+use super::corrections::{self, Sampler, Weighting};
 use super::{Assumptions, Candidate, Found, Remainder, Rows, Theirs, fit};
 use crate::{Convention, Scope, all};
 use grpo_lambda::group::Group;
@@ -8,6 +9,7 @@ use grpo_lambda::kl::Kl;
 use grpo_lambda::methods::Credit;
 use grpo_lambda::methods::{self, Configured};
 use grpo_lambda::reduction::Reduction;
+use std::cmp::Ordering;
 
 /// The loss of a token under one method and one list of advantages.
 struct TokenLoss {
@@ -20,6 +22,10 @@ struct TokenLoss {
     labels: Vec<Label>,
     /// The advantages it was computed with; empty where they were given.
     advantages: String,
+    /// The places of its method and its advantages in the search.
+    made_by: (usize, usize),
+    /// The correction of the sampler's mismatch, in settings, with the conventions that have it.
+    correction: Option<(String, Vec<String>)>,
 }
 
 /// A convention with its reduction in the words of the settings; none where it leaves the reduction open.
@@ -37,8 +43,10 @@ struct KlTerm {
 }
 
 /// A reduction as a weight per response.
+#[derive(Clone)]
 struct Weighing {
     name: String,
+    reduction: Reduction,
     weights: Vec<f64>,
 }
 
@@ -50,13 +58,17 @@ pub(super) struct Search<'a> {
     losses: Vec<TokenLoss>,
     kl: Vec<KlTerm>,
     reductions: Vec<Weighing>,
+    methods: Vec<(Configured, String, Option<Label>)>,
+    credits: Vec<Rows>,
+    sampler: Sampler,
 }
 
-const ESTIMATORS: [(&str, Kl); 7] = [
+const ESTIMATORS: [(&str, Kl); 8] = [
     ("k1", Kl::K1),
     ("k2", Kl::K2),
     ("k3", Kl::K3),
     ("ratio_k3", Kl::RatioK3),
+    ("response_ratio_k3", Kl::ResponseRatioK3),
     ("abs", Kl::Abs),
     ("k1_k2", Kl::K1K2),
     ("k3_k2", Kl::K3K2),
@@ -86,9 +98,10 @@ impl<'a> Search<'a> {
     ) -> Search<'a> {
         let methods = token_methods(batch);
         let mut losses: Vec<TokenLoss> = Vec::new();
-        for credit in credits {
-            for (configured, command, label) in &methods {
-                let found = token_loss(batch, logps, configured, credit, command);
+        for (c, credit) in credits.iter().enumerate() {
+            for (m, (configured, command, label)) in methods.iter().enumerate() {
+                let found =
+                    TokenLoss { made_by: (m, c), ..token_loss(batch, logps, configured, credit, command) };
                 let same = |l: &&mut TokenLoss| l.values == found.values && l.slopes == found.slopes;
                 match losses.iter_mut().find(same) {
                     Some(same) => same.labels.extend(label.clone()),
@@ -97,7 +110,14 @@ impl<'a> Search<'a> {
             }
         }
         let (kl, reductions) = (kl_terms(batch, logps), reductions(batch, assumed));
-        Search { batch, logps, assumed, losses, kl, reductions }
+        let sampler = Sampler::new(batch, logps);
+        let credits = credits.iter().map(|credit| credit.rows.clone()).collect();
+        let mut search = Search { batch, logps, assumed, losses, kl, reductions, methods, credits, sampler };
+        if let Some(words) = &assumed.correction {
+            let under = |loss: &TokenLoss| Some(search.under(loss, &search.weighting(loss, words)?, words));
+            search.losses = search.losses.iter().filter_map(under).collect();
+        }
+        search
     }
 
     /// Explanations of losses of tokens: no reduction, the KL coefficient fitted.
@@ -110,6 +130,31 @@ impl<'a> Search<'a> {
                 let Some(beta) = self.assumed.beta.or_else(|| fit::one(&kl.values, &left)) else { continue };
                 let ours = fit::sum(&loss.values, beta, &kl.values);
                 tried.extend(plausible(candidate(loss, Some(kl), None, &ours, theirs, 1.0, beta)));
+            }
+        }
+        if self.unexplained(&tried) {
+            for loss in &self.losses {
+                let values: Vec<&Rows> = self.kl.iter().map(|kl| &kl.values).collect();
+                for (words, weighting) in self.suggested(loss, &loss.values, &values, theirs) {
+                    let corrected = self.under(loss, &weighting, &words);
+                    tried.push(candidate(&corrected, None, None, &corrected.values, theirs, 1.0, 0.0));
+                    for kl in &self.kl {
+                        let left = fit::sum(theirs, -1.0, &corrected.values);
+                        let Some(beta) = self.assumed.beta.or_else(|| fit::one(&kl.values, &left)) else {
+                            continue;
+                        };
+                        let ours = fit::sum(&corrected.values, beta, &kl.values);
+                        tried.extend(plausible(candidate(
+                            &corrected,
+                            Some(kl),
+                            None,
+                            &ours,
+                            theirs,
+                            1.0,
+                            beta,
+                        )));
+                    }
+                }
             }
         }
         self.finished("token_losses", tried, theirs)
@@ -129,7 +174,141 @@ impl<'a> Search<'a> {
                 }
             }
         }
+        if self.unexplained(&tried) {
+            tried.extend(self.corrected_gradient(theirs));
+        }
         self.finished("gradient", tried, theirs)
+    }
+
+    /// True if no explanation is within the tolerance and the correction is not known.
+    fn unexplained(&self, tried: &[Candidate]) -> bool {
+        self.assumed.correction.is_none() && tried.iter().all(|c| c.error > self.assumed.tolerance)
+    }
+
+    /// Explanations of a gradient under every correction of the sampler's mismatch that its tokens point to.
+    fn corrected_gradient(&self, theirs: &Rows) -> Vec<Candidate> {
+        let mut tried = Vec::new();
+        for reduction in &self.reductions {
+            let kl: Vec<Rows> = self.kl.iter().map(|kl| weighed(&kl.slopes, &reduction.weights)).collect();
+            let kl: Vec<&Rows> = kl.iter().collect();
+            for loss in &self.losses {
+                let left = self.weights_without_zeros(loss, reduction, theirs);
+                for weights in [reduction.weights.clone()].into_iter().chain(left) {
+                    let policy = weighed(&loss.slopes, &weights);
+                    for (words, weighting) in self.suggested(loss, &policy, &kl, theirs) {
+                        tried.extend(self.gradient_under(loss, reduction, &words, &weighting, theirs));
+                    }
+                }
+            }
+        }
+        tried
+    }
+
+    /// The weights of a mean over each response where tokens without a gradient have left it, by each distance that may have dropped them; other
+    /// reductions change by one factor.
+    fn weights_without_zeros(&self, loss: &TokenLoss, reduction: &Weighing, theirs: &Rows) -> Vec<Vec<f64>> {
+        if reduction.reduction != Reduction::PerResponse {
+            return Vec::new();
+        }
+        let rejected = self.sampler.rejections_of_zeros(&loss.slopes, theirs);
+        let weights =
+            |words: String| Some(self.weights_of(reduction.reduction, &self.weighting(loss, &words)?));
+        let mut found: Vec<Vec<f64>> = rejected.into_iter().filter_map(weights).collect();
+        found.sort_by(|a, b| a.partial_cmp(b).unwrap_or(Ordering::Equal));
+        found.dedup();
+        found
+    }
+
+    /// Explanations under one correction. Its rejected tokens may have left the divisor.
+    fn gradient_under(
+        &self,
+        loss: &TokenLoss,
+        reduction: &Weighing,
+        words: &str,
+        weighting: &Weighting,
+        theirs: &Rows,
+    ) -> Vec<Candidate> {
+        let corrected = self.under(loss, weighting, words);
+        let reduction =
+            Weighing { weights: self.weights_of(reduction.reduction, weighting), ..reduction.clone() };
+        let policy = weighed(&corrected.slopes, &reduction.weights);
+        let mut tried = vec![candidate(&corrected, None, Some(&reduction), &policy, theirs, 1.0, 0.0)];
+        tried.extend(scaled(&corrected, &reduction, &policy, theirs));
+        for term in &self.kl {
+            let kept = |(row, kept): (&Vec<f64>, &Vec<bool>)| {
+                row.iter().zip(kept).map(|(x, k)| if *k { *x } else { 0.0 }).collect()
+            };
+            let slopes: Rows = term.slopes.iter().zip(&weighting.kept).map(kept).collect();
+            let kl = weighed(&slopes, &reduction.weights);
+            tried.extend(self.with_kl(&corrected, term, &reduction, (&policy, &kl), theirs));
+        }
+        tried.into_iter().map(|candidate| normalised(candidate, weighting)).collect()
+    }
+
+    /// The weight of a token in each response where only some tokens count.
+    fn weights_of(&self, reduction: Reduction, weighting: &Weighting) -> Vec<f64> {
+        let count = |kept: &Vec<bool>| Some(kept.iter().filter(|k| **k).count()).filter(|n| *n > 0);
+        let mut counts = weighting.kept.iter().map(count);
+        let of_group = |g: &Group| counts.by_ref().take(g.responses.len()).collect();
+        reduction.weights_of_groups(&self.batch.iter().map(of_group).collect::<Vec<_>>())
+    }
+
+    fn weighting(&self, loss: &TokenLoss, words: &str) -> Option<Weighting> {
+        let signs = corrections::signs(&self.credits[loss.made_by.1]);
+        corrections::weighting(self.batch, self.logps, &signs, words)
+    }
+
+    /// The corrections that the tokens of a quantity point to: with each KL term, and without one.
+    fn suggested(
+        &self,
+        loss: &TokenLoss,
+        policy: &Rows,
+        kl: &[&Rows],
+        theirs: &Rows,
+    ) -> Vec<(String, Weighting)> {
+        let signs = corrections::signs(&self.credits[loss.made_by.1]);
+        let mut words: Vec<String> = Vec::new();
+        for kl in kl.iter().copied().map(Some).chain([None]) {
+            words.extend(self.sampler.suggestions(policy, kl, theirs, &signs, self.assumed.tolerance));
+        }
+        words.sort();
+        words.dedup();
+        let with_weights = |words: String| {
+            let found = self.weighting(loss, &words)?;
+            let usual = corrections::usual(self.batch, self.logps, (&signs, policy), &words, &found);
+            match usual {
+                Some(usual) => Some((usual.clone(), self.weighting(loss, &usual)?)),
+                None => Some((words, found)),
+            }
+        };
+        words.into_iter().filter_map(with_weights).collect()
+    }
+
+    /// The loss of a token under a correction, which multiplies the loss of every token before a ratio spreads its slope.
+    fn under(&self, loss: &TokenLoss, weighting: &Weighting, words: &str) -> TokenLoss {
+        let (configured, command, _) = &self.methods[loss.made_by.0];
+        let rows = self.credits[loss.made_by.1].clone();
+        let credits = configured.method.credit_given(self.batch, rows.clone());
+        let responses = self.batch.iter().flat_map(|g| &g.responses);
+        let slopes = responses.zip(credits).zip(self.logps).zip(&weighting.weights).map(
+            |(((r, own), logps), weights)| {
+                configured.method.loss(r, &Credit { weights: weights.clone(), ..own }, logps).dlogps
+            },
+        );
+        let times = |(values, weights): (&Vec<f64>, &Vec<f64>)| {
+            values.iter().zip(weights).map(|(v, w)| v * w).collect()
+        };
+        let labels =
+            corrections::labels(self.batch, self.logps, &corrections::signs(&rows), &loss.slopes, weighting);
+        TokenLoss {
+            values: loss.values.iter().zip(&weighting.weights).map(times).collect(),
+            slopes: slopes.collect(),
+            command: format!("{command} {words}"),
+            labels: loss.labels.clone(),
+            advantages: loss.advantages.clone(),
+            made_by: loss.made_by,
+            correction: Some((words.to_owned(), labels)),
+        }
     }
 
     /// Explanations of a gradient with one KL term: its coefficient fitted alone, and with a common factor.
@@ -150,33 +329,81 @@ impl<'a> Search<'a> {
             let ours = fit::sum(&fit::sum(policy, factor - 1.0, policy), b, kl);
             candidate(loss, Some(term), Some(reduction), &ours, theirs, factor, b / factor)
         });
-        [plain, both].into_iter().flatten().filter_map(plausible).collect()
+        // A coefficient whose term is smaller than what counts as equal is the noise of a fit.
+        let least = self.assumed.tolerance * fit::largest(theirs);
+        let told = |c: &Candidate| c.beta * c.factor * fit::largest(kl) > least;
+        [plain, both].into_iter().flatten().filter_map(plausible).filter(told).collect()
     }
 
     /// Explanations of a loss that is given once or for every group. The same number for every group is the batch's, unless only the sum is
     /// explained.
-    pub(super) fn batch_loss(&self, theirs: &Theirs) -> Option<Found> {
-        let found = self.loss(theirs.batch_loss()?);
+    pub(super) fn batch_loss(&self, theirs: &Theirs, corrections: &[String]) -> Option<Found> {
+        let found = self.loss(theirs.batch_loss()?, corrections);
         if theirs.repeated_loss().is_none() {
             return Some(found);
         }
-        let of_sum = || self.loss(theirs.loss.iter().sum());
-        let shares = found.nearest.is_some().then(of_sum).filter(|of_sum| of_sum.nearest.is_none());
+        let of_sum = || self.loss(theirs.loss.iter().sum(), corrections);
+        let shares = (!found.explained()).then(of_sum).filter(Found::explained);
         let n = theirs.loss.len();
         let note = format!("the same number stands on all {n} lines: it is read as the batch's loss");
         Some(shares.unwrap_or(Found { note, ..found }))
     }
 
     /// Explanations of a loss: one number, so that nothing is fitted. A factor that accumulation and workers leave is tried where nothing else
-    /// fits.
-    pub(super) fn loss(&self, theirs: f64) -> Found {
-        let found = self.loss_times(theirs, &[1.0]);
-        match found.nearest {
-            Some(_) => {
-                Some(self.loss_times(theirs, &FACTORS)).filter(|f| f.nearest.is_none()).unwrap_or(found)
-            }
-            None => found,
+    /// fits, and then the corrections that the gradient or a convention has.
+    fn loss(&self, theirs: f64, corrections: &[String]) -> Found {
+        let plain = self.loss_times(theirs, &[1.0]);
+        if plain.explained() {
+            return plain;
         }
+        if self.assumed.correction.is_none() {
+            let corrected = self.corrected_loss(theirs, corrections);
+            if corrected.explained() {
+                return corrected;
+            }
+        }
+        Some(self.loss_times(theirs, &FACTORS)).filter(Found::explained).unwrap_or(plain)
+    }
+
+    /// Explanations of a loss under corrections that are known.
+    fn corrected_loss(&self, theirs: f64, corrections: &[String]) -> Found {
+        let (mut tried, beta) = (Vec::new(), self.assumed.beta.unwrap_or(0.0));
+        for (words, loss) in
+            corrections.iter().flat_map(|words| self.losses.iter().map(move |loss| (words, loss)))
+        {
+            let Some(weighting) = self.weighting(loss, words) else { continue };
+            let loss = self.under(loss, &weighting, words);
+            for reduction in &self.reductions {
+                let weights = self.weights_of(reduction.reduction, &weighting);
+                let total = |rows: &Rows, kept: bool| -> f64 {
+                    let rows = rows.iter().zip(&weighting.kept).zip(&weights);
+                    rows.map(|((row, own), w)| {
+                        w * row.iter().zip(own).filter(|(_, k)| !kept || **k).map(|(x, _)| x).sum::<f64>()
+                    })
+                    .sum()
+                };
+                let policy = total(&loss.values, false);
+                let one = |kl, value: f64, beta| {
+                    let found = candidate(
+                        &loss,
+                        kl,
+                        Some(reduction),
+                        &vec![vec![value]],
+                        &vec![vec![theirs]],
+                        1.0,
+                        beta,
+                    );
+                    Candidate { place: None, ..found }
+                };
+                tried.push(one(None, policy, 0.0));
+                if beta != 0.0 {
+                    tried.extend(
+                        self.kl.iter().map(|kl| one(Some(kl), policy + beta * total(&kl.values, true), beta)),
+                    );
+                }
+            }
+        }
+        Found::from("loss", tried, self.assumed.tolerance)
     }
 
     fn loss_times(&self, theirs: f64, factors: &[f64]) -> Found {
@@ -208,7 +435,7 @@ impl<'a> Search<'a> {
 
     fn finished(&self, quantity: &'static str, tried: Vec<Candidate>, theirs: &Rows) -> Found {
         let mut found = Found::from(quantity, tried, self.assumed.tolerance);
-        if found.nearest.is_some() {
+        if !found.explained() {
             found.remainder = self.remainder(quantity, theirs);
         }
         found
@@ -259,6 +486,22 @@ fn plausible(candidate: Candidate) -> Option<Candidate> {
     (candidate.beta > 1e-7 && candidate.factor > 0.0).then_some(candidate)
 }
 
+/// The explanation with weights that were divided by their mean over the batch, where its factor is the inverse of that mean.
+fn normalised(candidate: Candidate, weighting: &Weighting) -> Candidate {
+    let tokens: Vec<f64> = weighting.weights.iter().flatten().copied().collect();
+    let firsts: Vec<f64> = weighting.weights.iter().filter_map(|row| row.first().copied()).collect();
+    let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len().max(1) as f64;
+    let inverse = |mean: f64| (mean - 1.0).abs() > 1e-6 && (candidate.factor * mean - 1.0).abs() < 1e-6;
+    if !(inverse(mean(&tokens)) || inverse(mean(&firsts))) {
+        return candidate;
+    }
+    let what =
+        format!("{}; weights over their mean in the batch, which no setting here does", candidate.what);
+    let mut labels = candidate.labels.clone();
+    labels.push("verl rollout_is_batch_normalize=True".to_owned());
+    Candidate { what, labels, beta: candidate.beta * candidate.factor, factor: 1.0, ..candidate }
+}
+
 /// The policy term alone times the factor that fits best.
 fn scaled(loss: &TokenLoss, reduction: &Weighing, policy: &Rows, theirs: &Rows) -> Option<Candidate> {
     let factor = fit::one(policy, theirs).filter(|factor| *factor > 0.0)?;
@@ -277,9 +520,13 @@ fn candidate(
 ) -> Candidate {
     let (error, place) = fit::difference(ours, theirs);
     let mut command = loss.command.clone();
-    let mut what = vec![format!("loss of a token: {}", loss.command)];
+    let policy = loss.correction.as_ref().and_then(|(words, _)| loss.command.strip_suffix(words.as_str()));
+    let mut what = vec![format!("loss of a token: {}", policy.unwrap_or(&loss.command).trim_end())];
     if !loss.advantages.is_empty() {
         what.insert(0, format!("advantages: {}", loss.advantages));
+    }
+    if let Some((words, _)) = &loss.correction {
+        what.push(format!("correction: {words}"));
     }
     if let Some(kl) = kl {
         what.push(format!("KL: {}", kl.name));
@@ -294,8 +541,10 @@ fn candidate(
         (Some(own), Some(reduction)) => reduction.name.split(' ').next() == Some(own.as_str()),
         _ => true,
     };
-    let labels = loss.labels.iter().filter(fits).map(|label| label.words.clone()).collect();
-    Candidate { what, command, labels, error, place, factor, beta }
+    let mut labels: Vec<String> = loss.labels.iter().filter(fits).map(|label| label.words.clone()).collect();
+    labels.extend(loss.correction.iter().flat_map(|(_, labels)| labels).cloned());
+    let correction = loss.correction.as_ref().map_or(String::new(), |(words, _)| words.clone());
+    Candidate { what, command, labels, error, place, factor, beta, correction }
 }
 
 /// Every method whose loss of a token is tried, with its settings in words and the convention it belongs to.
@@ -353,7 +602,7 @@ fn token_loss(
         slopes.push(method.loss(response, &unit, logps).dlogps);
     }
     let (command, advantages) = (command.to_owned(), credit.command.clone());
-    TokenLoss { values, slopes, command, labels: Vec::new(), advantages }
+    TokenLoss { values, slopes, command, labels: Vec::new(), advantages, made_by: (0, 0), correction: None }
 }
 
 /// The KL terms that the batch has a reference for.
@@ -364,11 +613,13 @@ fn kl_terms(batch: &[Group], logps: &[Vec<f64>]) -> Vec<KlTerm> {
     };
     let term = |(name, kl): (&'static str, Kl)| {
         let rows = responses.iter().zip(logps).zip(&references).map(|((r, logps), reference)| {
-            let tokens = logps.iter().zip(&r.old_logps).zip(reference.iter());
-            tokens
-                .map(|((new, old), reference)| kl.at(*new, *old, *reference))
-                .map(|v| (v.value, v.slope))
-                .unzip()
+            let terms = kl.of_response(logps, logps, &r.old_logps, reference);
+            let (values, mut slopes): (Vec<f64>, Vec<f64>) = terms.iter().map(|v| (v.value, v.slope)).unzip();
+            if kl == Kl::ResponseRatioK3 {
+                let mean = values.iter().sum::<f64>() / values.len() as f64;
+                slopes.iter_mut().for_each(|slope| *slope += mean);
+            }
+            (values, slopes)
         });
         let (values, slopes) = rows.unzip();
         KlTerm { name, values, slopes }
@@ -395,7 +646,7 @@ fn reductions(batch: &[Group], assumed: &Assumptions) -> Vec<Weighing> {
     for (name, reduction) in fixed.into_iter().chain(constants) {
         let weights = reduction.weights_of_groups(&lengths);
         if !found.iter().any(|w| w.weights == weights) {
-            found.push(Weighing { name, weights });
+            found.push(Weighing { name, reduction, weights });
         }
     }
     found

@@ -5,13 +5,14 @@
 //! data-parallel workers) are fitted where the numbers determine them.
 
 mod advantages;
+mod corrections;
 mod fit;
 mod losses;
 mod remainder;
 
 pub use remainder::Remainder;
 
-use grpo_lambda::group::Group;
+use grpo_lambda::group::{EvidenceKind, Group};
 
 /// Numbers per token, response by response in flat order.
 pub type Rows = Vec<Vec<f64>>;
@@ -53,11 +54,13 @@ pub struct Assumptions {
     pub beta: Option<f64>,
     /// The constant length of Dr. GRPO, where it is known.
     pub max_length: Option<f64>,
+    /// The correction of the sampler's mismatch, in settings, where it is known: `correction=token_truncate correction_high=3`.
+    pub correction: Option<String>,
 }
 
 impl Default for Assumptions {
     fn default() -> Assumptions {
-        Assumptions { tolerance: 1e-5, beta: None, max_length: None }
+        Assumptions { tolerance: 1e-5, beta: None, max_length: None, correction: None }
     }
 }
 
@@ -79,6 +82,8 @@ pub struct Candidate {
     pub factor: f64,
     /// The KL coefficient, 0 without a KL term.
     pub beta: f64,
+    /// The correction of the sampler's mismatch in the command; empty for none.
+    pub correction: String,
 }
 
 /// The search's result for one quantity.
@@ -100,6 +105,11 @@ pub struct Found {
 }
 
 impl Found {
+    /// True if an explanation is within the tolerance.
+    pub fn explained(&self) -> bool {
+        !self.matches.is_empty()
+    }
+
     /// From all explanations that were tried, the best first. Those count as matches that the numbers cannot tell from the best.
     fn from(quantity: &'static str, mut tried: Vec<Candidate>, tolerance: f64) -> Found {
         tried.sort_by(|a, b| a.error.total_cmp(&b.error).then(a.command.len().cmp(&b.command.len())));
@@ -188,23 +198,43 @@ pub fn diagnose(batch: &[Group], logps: &[Vec<f64>], theirs: &Theirs, assumed: &
         None => known.clone(),
     };
     let search = losses::Search::new(batch, logps, &credits, assumed);
-    let unsure =
-        |found: &Found| theirs.advantages.is_none() && found.nearest.is_some() && found.note.is_empty();
-    let told = |found: Found| match unsure(&found) {
-        true => Found { note: IN_ORDER.to_owned(), ..found },
-        false => found,
+    let missing = missing(batch, theirs);
+    let told = |found: Found| match found.explained() || !found.note.is_empty() || missing.is_empty() {
+        true => found,
+        false => Found { note: missing.clone(), ..found },
     };
+    let gradient = theirs.gradient.as_ref().map(|given| search.gradient(given));
+    let mut corrections: Vec<String> =
+        gradient.iter().flat_map(|g| &g.matches).map(|c| c.correction.clone()).collect();
+    corrections.retain(|words| !words.is_empty());
+    corrections.dedup();
+    let corrections = if corrections.is_empty() { corrections::named() } else { corrections };
     Diagnosis {
         advantages: theirs
             .advantages
             .as_ref()
             .map(|given| advantages::explain(batch, &known, given, assumed)),
         token_losses: theirs.token_losses.as_ref().map(|given| told(search.token_losses(given))),
-        gradient: theirs.gradient.as_ref().map(|given| told(search.gradient(given))),
-        loss: search.batch_loss(theirs).map(told),
+        gradient: gradient.map(told),
+        loss: search.batch_loss(theirs, &corrections).map(told),
     }
 }
 
+/// The inputs that would decide what nothing explains, in words; empty where none is missing.
+fn missing(batch: &[Group], theirs: &Theirs) -> String {
+    let responses = || batch.iter().flat_map(|g| &g.responses);
+    let lacks = |kind: EvidenceKind| responses().any(|r| !kind.is_in(r));
+    let all = [
+        (theirs.advantages.is_none(), IN_ORDER),
+        (lacks(EvidenceKind::SamplerLogps), OF_SAMPLER),
+        (lacks(EvidenceKind::RefLogps), OF_REFERENCE),
+    ];
+    all.into_iter().filter(|(lacks, _)| *lacks).map(|(_, text)| text).collect::<Vec<_>>().join("; ")
+}
+
+const OF_SAMPLER: &str =
+    "a correction of the sampler's mismatch, or a mask by it, shows only with sampler_logps";
+const OF_REFERENCE: &str = "a KL term shows only with ref_logps";
 const IN_ORDER: &str = "the rows were read in the order of the batch, as only advantages would show if they stand in another; give these, \
      too (grpo_lambda.trl.record does)";
 
@@ -214,7 +244,16 @@ mod tests {
 
     fn candidate(what: &str, error: f64, factor: f64) -> Candidate {
         let (what, command) = (what.to_owned(), what.to_owned());
-        Candidate { what, command, labels: Vec::new(), error, place: None, factor, beta: 0.0 }
+        Candidate {
+            what,
+            command,
+            labels: Vec::new(),
+            error,
+            place: None,
+            factor,
+            beta: 0.0,
+            correction: String::new(),
+        }
     }
 
     fn kept(tried: &[Candidate]) -> Vec<&str> {

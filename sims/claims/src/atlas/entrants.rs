@@ -226,6 +226,13 @@ pub(crate) static LEFT_OUT: &[(&str, &str)] = &[
     ("vespo", "on-policy GRPO"),
     ("dppo", "on-policy GRPO"),
     ("dro", "on-policy GRPO"),
+    ("topr", "on-policy RLOO without the factor of the group"),
+    ("fipo", "on-policy GRPO, token for token"),
+    (
+        "maxrl",
+        "on-policy the policy gradient times a factor of the success rate; it came after the atlas was computed",
+    ),
+    ("distillation", "no reward enters"),
     (
         "ridge_rloo",
         "a table has no hidden states; with features of the prefix in their place it is in `prefix_values`",
@@ -289,7 +296,7 @@ static LISTED: &[Entrant] = &[
         .pairwise()
         .needs("hidden states of the responses"),
     entrant(Family::Score, "GRPO, 1/T, beside OAR", "grpo", "reduction=response_mean").from(Source::Masked),
-    entrant(Family::Score, "RLSD (recon.)", "rlsd_reconstructed", "")
+    entrant(Family::Score, "RLSD", "rlsd", "")
         .forwards(Extra::PerResponse(1))
         .needs("a teacher that has seen the answer; binary rewards"),
     entrant(Family::Value, "optimal token baseline", "optimal_token_baseline", "").needs("Σ π² per prefix"),

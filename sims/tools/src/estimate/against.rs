@@ -7,13 +7,15 @@ use crate::input::{self, MOST_GROUPS};
 use crate::json::{self, Json};
 use crate::terminal;
 use grpo_lambda::group::Group;
-use grpo_lambda::methods::Configured;
+use grpo_lambda::methods::{self, Configured};
 use grpo_lambda_conventions::{Assumptions, Candidate, Found, Rows, Theirs, diagnose};
 use std::fmt::Write as _;
 use std::path::Path;
 
 /// Conventions of one quantity that are listed.
 const SHOWN: usize = 12;
+/// The largest relative difference of an explanation that is named as the nearest: it explains nine tenths.
+const NEAR: f64 = 0.1;
 /// Names of one convention that are listed.
 const NAMES: usize = 4;
 
@@ -52,6 +54,17 @@ pub fn report(
     if theirs.advantages.is_none() {
         theirs.advantages = advantages_of_all(groups).map_err(|wrong| refused(source, wrong))?;
     }
+    if let Some(words) = &assumed.correction {
+        let known = methods::parse("gpg", words).map_err(|e| Failure::Refused(e.to_string()))?;
+        for (number, line) in groups {
+            let lacks =
+                known.evidence().into_iter().find(|kind| line.group.responses.iter().any(|r| !kind.is_in(r)));
+            if let Some(kind) = lacks {
+                let what = format!("{}: missing; `{words}` reads it", kind.name());
+                return Err(refused(source, (*number, what)));
+            }
+        }
+    }
     let batch: Vec<Group> = groups.iter().map(|(_, line)| line.group.clone()).collect();
     let logps: Vec<Vec<f64>> = groups.iter().flat_map(|(_, line)| line.logps.clone()).collect();
     let mut report = String::new();
@@ -75,6 +88,7 @@ pub fn assumptions(tolerance: f64, settings: &[String], with_method: bool) -> Re
         let message = format!("--tolerance {tolerance}: must be a number above 0 and below 1");
         return Err(Failure::Refused(message));
     }
+    let mut known = Vec::new();
     for word in settings {
         let number = |value: &str| {
             let right = || Failure::Refused(format!("{word}: must be a number of at least 0"));
@@ -83,15 +97,35 @@ pub fn assumptions(tolerance: f64, settings: &[String], with_method: bool) -> Re
         match word.split_once('=') {
             Some(("beta", value)) => assumed.beta = Some(number(value)?),
             Some(("max_length", value)) => assumed.max_length = Some(number(value)?),
+            Some((key, _)) if !with_method && CORRECTION.contains(&key) => known.push(word.as_str()),
             _ if with_method => {}
             _ => {
-                let what = "without --method only beta=X and max_length=L are taken";
+                let what =
+                    "without --method only beta=X, max_length=L and the settings of a correction are taken";
                 return Err(Failure::Refused(format!("{}: {what}", quoted(word))));
             }
         }
     }
+    if !known.is_empty() {
+        let words = known.join(" ");
+        // Any method without settings of its own says what is wrong with them.
+        methods::parse("gpg", &words).map_err(|e| Failure::Refused(e.to_string()))?;
+        assumed.correction = Some(words);
+    }
     Ok(assumed)
 }
+
+/// The settings that are about the engine that sampled.
+const CORRECTION: [&str; 8] = [
+    "correction",
+    "correction_low",
+    "correction_high",
+    "rejected",
+    "reject",
+    "reject_low",
+    "reject_high",
+    "off_policy_mask",
+];
 
 /// The line and response of a flat index.
 fn places(groups: &[(usize, Line)]) -> Vec<(usize, usize)> {
@@ -267,18 +301,18 @@ fn words(found: &Found, places: &[(usize, usize)]) -> String {
     if !found.note.is_empty() {
         let _ = writeln!(text, "{quantity}: {}", found.note);
     }
-    if let Some(nearest) = &found.nearest {
-        let _ = writeln!(
-            text,
-            "{quantity}: none of {} conventions gives these numbers; the nearest:",
-            found.tried
-        );
-        text += &shown(quantity, nearest);
-        let place = nearest.place.map_or(String::new(), |(response, token)| {
-            let (line, i) = places[response];
-            format!(", most at line {line}, response {i}, token {token}")
-        });
-        let _ = writeln!(text, "    relative difference {:.1e}{place}", nearest.error);
+    if !found.explained() {
+        let near = found.nearest.as_ref().filter(|nearest| nearest.error <= NEAR);
+        let tail = if near.is_some() { "; the nearest:" } else { ", and none is within a tenth of them" };
+        let _ = writeln!(text, "{quantity}: none of {} conventions gives these numbers{tail}", found.tried);
+        if let Some(nearest) = near {
+            text += &shown(quantity, nearest);
+            let place = nearest.place.map_or(String::new(), |(response, token)| {
+                let (line, i) = places[response];
+                format!(", most at line {line}, response {i}, token {token}")
+            });
+            let _ = writeln!(text, "    relative difference {:.1e}{place}", nearest.error);
+        }
         if let Some((remainder, explained)) = &found.remainder {
             let _ = writeln!(text, "    left after {explained}: {remainder}");
         }

@@ -61,7 +61,7 @@ fn simulated_others_give_the_exact_update_within_their_standard_error() {
 fn direction_and_rescaling_add_up_to_the_bias_and_the_cosine_says_the_same() {
     let task = &tasks(false).unwrap()[10]; // eos_hazard: lengths vary
     let oracle = Oracle::new(&task.tree, &task.start);
-    for words in ["grpo_lambda style=both", "grpo reduction=token_mean", "rlsd_reconstructed"] {
+    for words in ["grpo_lambda style=both", "grpo reduction=token_mean", "rlsd"] {
         let found = anatomy(&exact(words, &task.tree, &task.start, 4), &oracle).unwrap();
         let [bias, direction, rescaling] =
             [Column::Bias, Column::BiasDirection, Column::BiasRescaling].map(|c| number(&found, c).powi(2));
@@ -167,7 +167,7 @@ fn every_cell_of_the_matrix_is_there_and_what_is_impossible_says_why() {
 fn a_binary_only_method_on_real_rewards_is_a_row_with_a_reason() {
     let task = tasks(false).unwrap().into_iter().find(|t| t.name == "chain_partial").unwrap();
     let masked = MaskedTask::new(task, 1);
-    let entrant = ENTRANTS.iter().find(|e| e.method == "rlsd_reconstructed").unwrap();
+    let entrant = ENTRANTS.iter().find(|e| e.method == "rlsd").unwrap();
     let rows = piece(&masked, entrant, &[2], Size::new(false).effort, 1).unwrap();
     assert_eq!(rows[0].how, "impossible");
     assert!(rows[0].reason.contains("teacher_logps"), "{}", rows[0].reason);
