@@ -131,6 +131,10 @@ fn values_arrive_in_their_sections() {
     assert!(!from_disk.to_toml().contains("hidden"));
 }
 
+/// DAPO's own penalty of long responses.
+const DAPO: &str = "method.name=dapo";
+const OWN: &str = "method.overlong_limit=64";
+
 #[test]
 fn every_refusal_names_the_field_and_what_would_be_right() {
     for (overrides, expected) in [
@@ -149,12 +153,30 @@ fn every_refusal_names_the_field_and_what_would_be_right() {
         (&["task.levels=1,5"], "task.levels = 1,5: must be a list of whole numbers from 1 to 4"),
         (&["task.levels="], "task.levels = : must be a list"),
         (&["rl.dynamic_sampling=yes"], "must be true or false"),
+        (&["reward.accuracy=0"], "are all 0, so no response would earn anything; give one a weight"),
+        (&["reward.accuracy=-1"], "reward.accuracy = -1: must be a number from 0 to 1000"),
+        (&["reward.acuracy=1"], "(did you mean `reward.accuracy`?)"),
+        (&["reward.overlong=nan"], "reward.overlong = nan: must be"),
+        (
+            &["reward.accuracy=0", "reward.format=1", "rl.dynamic_sampling=true"],
+            "rl.dynamic_sampling = true: keeps groups with right and wrong responses",
+        ),
+        (&["reward.overlong=1", DAPO, OWN, "method.overlong_cache=16"], "would count twice"),
+        (&[DAPO, OWN], "at most overlong_limit = 64, or every response is penalised"),
+        (&["reward.overlong=1", "reward.overlong_cache=65"], "must be at most reward.overlong_limit = 64"),
+        (&["reward.overlong=1", "reward.overlong_limit=100"], "must be below rl.max_new_tokens = 64, or no"),
         (&["rl.steps=1", "rl.steps=2"], "rl.steps is given twice: 1 and 2"),
         (&["model.hidden=130"], "model.hidden = 130 is not a multiple of model.heads = 4"),
         (&["model.kv_heads=3"], "model.heads = 4 is not a multiple of model.kv_heads = 3"),
         (&["model.hidden=20"], "is odd"),
         (&["model.checkpoint=x", "model.hidden=64"], "model.checkpoint decides the shape"),
         (&["lora.targets=q_proj,q_proj"], "lora.targets = q_proj,q_proj: must be a list of"),
+        (&["lora.rank=-1"], "lora.rank = -1: must be a whole number"),
+        (&["lora.alpha=0"], "lora.alpha = 0: must be a number greater than 0"),
+        (&["lora.alpha=inf"], "lora.alpha = inf: must be a number greater than 0"),
+        (&["lora.targets=q_proj,gate_prj"], "(did you mean `gate_proj`?)"),
+        (&["lora.targets="], "lora.targets = : must be a list of q_proj, k_proj"),
+        (&["lora.r=4"], "unknown key `lora.r`"),
         (
             &["method.matrix=as_printed", "method.matrix_length=32"],
             "rl.max_new_tokens = 64: the method's settings (method.matrix_length) take responses of at most 32 tokens",
@@ -163,6 +185,12 @@ fn every_refusal_names_the_field_and_what_would_be_right() {
         let message = refused(overrides);
         assert!(message.contains(expected), "{overrides:?}: {message}");
     }
+}
+
+#[test]
+fn a_limit_that_is_not_used_may_be_anything() {
+    tiny(&["reward.overlong_limit=100"]);
+    tiny(&[DAPO, OWN, "method.overlong_cache=16"]);
 }
 
 #[test]
