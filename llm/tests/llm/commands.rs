@@ -185,7 +185,7 @@ fn lines_that_are_wrong_are_refused_by_line_and_field() {
         ("--task 1 --top-k 0", "--top-k … must be a whole number from 1"),
         ("--task 1 --top-p 0", "--top-p 0: must be a number above 0 and at most 1"),
         ("--task 1 --top-p 1.01", "--top-p 1.01: must be"),
-        ("--task 1 --greedy --top-p 0.9", "leave out --top-k and --top-p"),
+        ("--task 1 --greedy --top-p 0.9", "with --greedy leave them out"),
         ("--task 1", "--task: the prompt has"),
         ("--prompts /no/such.jsonl", "/no/such.jsonl: cannot be read"),
     ] {

@@ -92,17 +92,8 @@ fn a_configuration_of_one_shard_is_read_without_it_and_one_of_several_is_refused
     };
     assert_eq!(with("1").expect("it is what every run has"), tiny(&["rl.steps=7"]));
     let said = with("4").expect_err("sums in another order").to_string();
-    assert!(
-        said.starts_with("config.toml, line 6: shards = 4: must be 1, or left out: ")
-            && said.contains("TRL or verl"),
-        "{said}"
-    );
-    assert!(
-        Config::resolve("tiny", &["shards=2"])
-            .expect_err("no setting")
-            .to_string()
-            .starts_with("command line: shards = 2: ")
-    );
+    assert!(said.starts_with("config.toml, line 6: shards = 4: must be 1, or left out: "), "{said}");
+    assert!(refused(&["shards=2"]).starts_with("command line: shards = 2: "));
 }
 
 #[test]
@@ -200,10 +191,8 @@ fn another_method_starts_from_its_own_defaults() {
     let path = dir.path().join("mine.toml");
     std::fs::write(&path, preset).expect("writing");
     let path = path.to_str().expect("UTF-8");
-    assert_eq!(
-        Config::resolve(path, &[] as &[&str]).expect("valid").configured().settings.number("lambda"),
-        0.5
-    );
+    let own = Config::resolve(path, &[""; 0]).expect("valid");
+    assert_eq!(own.configured().settings.number("lambda"), 0.5);
     let other = Config::resolve(path, &["method.clip=none", "method.name=grpo"]).expect("lambda is dropped");
     assert_eq!((other.method.as_str(), other.configured().settings.word("clip")), ("grpo", "none"));
 }
