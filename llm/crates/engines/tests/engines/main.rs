@@ -6,6 +6,5 @@ mod fuzz;
 #[path = "../../../../../tests/fuzzer/mod.rs"]
 mod fuzzer;
 #[path = "../../../../tests/llm/common/http.rs"]
-#[allow(dead_code, unreachable_pub)] // the tests of the program use the rest
 mod http_server;
 mod weights;
