@@ -10,7 +10,7 @@ use super::engine::EngineKind;
 use super::fields;
 use super::sampling::Sampling;
 use super::schedule::ScheduleShape;
-use super::task::TaskKind;
+use super::words::TaskKind;
 use crate::input::data::OnBadRow;
 
 /// A type that a canonical value is read into.

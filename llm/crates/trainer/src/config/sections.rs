@@ -16,7 +16,7 @@ use super::fields::{ANY, Field, ValueKind};
 use super::sampling::Sampling;
 use super::schedule::{Schedule, ScheduleShape};
 use super::section::{read_value, section};
-use super::task::TaskKind;
+use super::words::TaskKind;
 use crate::input::data::OnBadRow;
 use crate::input::task::Level;
 

@@ -4,19 +4,10 @@ use grpo_lambda_grade::{Extraction, Rules};
 
 use super::error::ConfigError;
 use super::sections::{ColumnFields, TaskFields};
-use super::words::words;
+use super::words::TaskKind;
 use crate::input::data::Columns;
 use crate::input::prompt::arguments;
 use crate::input::task::{AnswerReading, DatasetTask, LengthFilter, Level, Task, TaskSource};
-
-words! {
-    /// The kinds of problems.
-    pub(super) enum TaskKind {
-        Stories = "stories",
-        Addition = "addition",
-        Dataset = "dataset",
-    }
-}
 
 pub(super) fn read(task: TaskFields, columns: ColumnFields) -> Result<TaskSource, ConfigError> {
     let conflict = |text: String| Err(ConfigError::Conflict(text));

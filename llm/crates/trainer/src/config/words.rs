@@ -28,3 +28,12 @@ macro_rules! words {
     };
 }
 pub(super) use words;
+
+words! {
+    /// The kinds of problems.
+    pub(super) enum TaskKind {
+        Stories = "stories",
+        Addition = "addition",
+        Dataset = "dataset",
+    }
+}
