@@ -4,7 +4,7 @@ use super::words::words;
 use super::{Config, ConfigError};
 
 words! {
-    /// How the responses of a group are sampled.
+    /// The ways to sample the responses of a group.
     pub enum Sampling {
         /// Each by itself.
         Independent = "independent",

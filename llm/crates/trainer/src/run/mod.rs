@@ -147,7 +147,7 @@ pub struct RunDir {
     best: Option<Best>,
 }
 
-/// What a directory is to a run: see [`RunDir::claim`].
+/// The state of a directory before a run: see [`RunDir::claim`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Claim {
     /// Free for the run to begin.
