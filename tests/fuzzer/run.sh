@@ -13,7 +13,7 @@ readers=(
   "grpo-lambda-sims --test=commands fuzz::mdp_files"
   "grpo-lambda-sims --test=commands fuzz::groups"
   "grpo-lambda-sims --test=commands fuzz::numbers_of_another_trainer"
-  "grpo-lambda-engines --lib remote::fuzz_tests"
+  "grpo-lambda-engines --test=engines fuzz::answers_of_vllm"
   "grpo-lambda-llm --test=llm fuzz::configurations"
   "grpo-lambda-llm --test=llm fuzz::chat_templates"
   "grpo-lambda-llm --test=llm fuzz::parts_of_a_model"

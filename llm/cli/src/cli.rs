@@ -14,11 +14,7 @@ use grpo_lambda_trainer::run::progress::{be_quiet, say};
 /// Runs `llm-train` with the arguments of the process.
 pub fn main() -> ExitCode {
     grpo_lambda_trainer::run::stop::outlive_file_limits();
-    let done = match cli_advice::for_command(&command_word(words())) {
-        Some(refusal) => Err(Failure::refused(refusal)),
-        None => parsed(),
-    };
-    match done {
+    match parsed() {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) if failure.message.is_empty() => ExitCode::from(failure.code),
         Err(failure) => {
@@ -129,10 +125,10 @@ mod tests {
     #[test]
     fn the_command_is_the_first_word_that_is_no_switch() {
         let word = |line: &str| command_word(line.split_whitespace().map(str::to_owned));
-        assert_eq!(word("llm-train explain tiny"), "explain");
-        assert_eq!(word("llm-train --quiet explain tiny"), "explain");
+        assert_eq!(word("llm-train plot tiny"), "plot");
+        assert_eq!(word("llm-train --quiet plot tiny"), "plot");
         // Here it is the name of a run.
-        assert_eq!(word("llm-train --quiet --run explain"), "--run");
+        assert_eq!(word("llm-train --quiet --run plot"), "--run");
         assert_eq!(word("llm-train --quiet"), "");
     }
 }

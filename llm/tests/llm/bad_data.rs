@@ -146,11 +146,7 @@ fn templates() {
         shown("chat").refused(2, expected);
     }
     set(r#"{"eos_token": "<eos>", "chat_template": "Q {{ messages[0].content }} A"}"#);
-    assert!(
-        shown("chat")
-            .output()
-            .contains("prompt\nQ 2+3? A\n--- response to imitate\n\\boxed{5}\n--- answer: 5\n")
-    );
+    shown("chat").says("prompt\nQ 2+3? A\n--- response to imitate\n\\boxed{5}\n--- answer: 5\n");
     std::fs::remove_file(place.at("model/tokenizer.json")).unwrap();
     shown("chat").refused(2, "cannot read … tokenizer.json … No such file");
 }
@@ -214,11 +210,8 @@ fn settings_of_a_run() {
     assert!(!place.at("run").exists());
 
     let done = train(&place, &format!("{long} task.on_bad_row=skip"));
-    assert!(
-        done.stderr.contains("1 rows left out for their length, the first: ") && done.code == Some(0),
-        "{}",
-        done.stderr
-    );
+    done.output();
+    done.tells("1 rows left out for their length, the first: ");
 }
 
 /// A run is continued on the rows it began with, or not at all.

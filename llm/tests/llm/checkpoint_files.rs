@@ -8,7 +8,7 @@ use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::input::tokens::known::{TOKENIZER_CONFIG_FIELDS, TOKENIZER_FIELDS};
 use serde_json::{Map, Value, json};
 
-use crate::common::fixture;
+use crate::common::{assert_has, fixture};
 use crate::documents::page;
 
 /// A tokenizer with these fields in place of those of the recording.
@@ -104,14 +104,10 @@ fn what_a_tokenizer_passes_over_is_said_and_dropout_refused() {
     assert!(with(&json!({"model": model}).to_string(), "{}").is_none());
     assert!(with(r#"{"post_tokenizer": {"type": "Mine"}}"#, "{}").is_none());
     let notes = |config: &str| with("{}", config).unwrap().notes().join("; ");
-    assert!(
-        notes(r#"{"add_bos_token": true}"#)
-            .contains("add_bos_token = true, which transformers 5 passes over")
-    );
-    assert!(
-        notes(r#"{"unk_token": "<unk>"}"#)
-            .contains("`<unk>` of tokenizer_config.json are no tokens of tokenizer.json")
-    );
+    let said = notes(r#"{"add_bos_token": true}"#);
+    assert_has(&said, "add_bos_token = true, which transformers 5 passes over");
+    let said = notes(r#"{"unk_token": "<unk>"}"#);
+    assert_has(&said, "`<unk>` of tokenizer_config.json are no tokens of tokenizer.json");
     assert_eq!(notes(r#"{"add_bos_token": false}"#), "");
 }
 

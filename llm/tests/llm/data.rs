@@ -136,9 +136,8 @@ fn columns_are_those_that_were_named() {
         (row.problem.as_str(), row.answers.join(" "), row.solution.as_deref()),
         ("2+3?", "5 five".to_owned(), Some("by hand"))
     );
-    assert!(
-        data.layout().to_string().starts_with("mapped columns: problem `q`, answer each of `meta.truth`")
-    );
+    let layout = data.layout().to_string();
+    assert!(layout.starts_with("mapped columns: problem `q`, answer each of `meta.truth`"), "{layout}");
 }
 
 /// A number is what the file spells, not what fits in 53 bits.

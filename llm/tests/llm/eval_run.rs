@@ -13,7 +13,7 @@ use grpo_lambda_trainer::problems::{Problems, Stage};
 use grpo_lambda_trainer::run;
 use serde_json::Value;
 
-use crate::common::{Done, TINY_MODEL, copy, with};
+use crate::common::{Done, TINY_MODEL, assert_has, copy, with};
 use crate::long;
 
 /// A system prompt in words that the preset's tokenizer has.
@@ -220,7 +220,8 @@ fn problems_that_were_trained_on_are_left_out_unless_asked_for() {
         trained.len(),
         place.text("first")
     );
-    assert!(done.output().contains(&told) && done.stderr.contains(&told), "{}{}", done.stdout, done.stderr);
+    done.says(&told);
+    done.tells(&told);
     let asked: Vec<Value> = place.lines("out/sums/problems.jsonl");
     assert_eq!(asked.len(), 81 - trained.len());
     assert!(!asked.iter().any(is_trained));
@@ -254,11 +255,7 @@ fn problems_that_were_trained_on_are_left_out_unless_asked_for() {
     place.run(&second).output();
     let done = place.eval("second", "chain", &["--benchmarks", &all]);
     done.tells(&format!("sums: {} of 81 problems were trained on in", trained.len()));
-    assert!(
-        done.stderr.contains("other.jsonl) and ") && done.stderr.contains(&place.text("first")),
-        "{}",
-        done.stderr
-    );
+    done.tells(&format!("other.jsonl) and  … {}", place.text("first")));
 }
 
 /// The held-out problems of a run are asked of a model from elsewhere as the run asks them, so that the two are compared in pairs.
@@ -334,10 +331,7 @@ fn an_option_wins_over_the_run_and_both_are_told() {
             assert!(place.read(&format!("{out}/eval.toml")).contains(&line), "{out}: {line}");
         }
         let page = place.read(&format!("{out}/report.html"));
-        assert!(
-            page.contains("template from <b>") && page.contains(template.rsplit('/').next().unwrap()),
-            "{out}"
-        );
+        assert_has(&page, &format!("template from <b> … {}", template.rsplit('/').next().unwrap()));
         let lines: Vec<&str> =
             done.stderr.lines().filter(|line| line.contains("where training asked")).collect();
         let expected: Vec<String> = told.into_iter().map(|told| told + &in_training).collect();
@@ -378,7 +372,7 @@ fn a_run_on_an_embedded_task_is_asked_as_it_was_trained_too() {
     let place = Place::new();
     let sums = ["task.kind=addition", "sft.steps=2", "sft.batch=4", "rl.steps=0", "eval.n=2"];
     crate::common::train(&place.at("run"), &[&sums]).output();
-    assert!(place.eval("run", "bare", &[]).output().contains("tiny:addition"));
+    place.eval("run", "bare", &[]).says("tiny:addition");
     assert_eq!(place.json("bare/summary.json")["settings"]["template"], "no");
     place.eval("run", "mine", &["--benchmarks", &place.text("mine.jsonl")]).output();
     assert_eq!(place.json("mine/summary.json")["settings"]["template"], "line");
@@ -427,11 +421,8 @@ fn what_cannot_be_inherited_is_refused_with_the_way_out() {
         &format!("{config} … task.template: template ` … own.jinja … --template"),
     );
     let done = place.eval("run", "instead", &["--benchmarks", &mine, "--template", "line"]);
-    assert!(
-        done.output().contains("mine") && done.stderr.contains("where training asked with"),
-        "{}",
-        done.stderr
-    );
+    done.says("mine");
+    done.tells("where training asked with");
 }
 
 #[test]
@@ -445,11 +436,8 @@ fn a_run_whose_configuration_cannot_be_read_is_evaluated_where_nothing_is_taken_
     refused(&["--benchmarks", &mine], &format!("config.toml … poems … {hint}"));
     refused(&["--template", "line"], &format!("config.toml … poems … {hint}"));
     let done = place.eval("run", "without", &["--benchmarks", &mine, "--template", "line"]);
-    assert!(
-        done.output().contains("mine") && done.stderr.contains("warning: how the model was trained"),
-        "{}",
-        done.stderr
-    );
+    done.says("mine");
+    done.tells("warning: how the model was trained");
 }
 
 #[test]
@@ -474,14 +462,11 @@ fn generate_asks_a_run_as_it_was_trained() {
     assert!(one["text"].as_str().unwrap().ends_with("</answer>") && one["finish"] == "stop", "{one}");
     // As they stand.
     let plain = generate(&["--prompt", &problem.canonical, "--template", "no"]);
-    assert!(
-        plain.json() != asked.json() && plain.stderr.contains("where training asked with prompt template r1")
-    );
+    plain.tells("where training asked with prompt template r1");
+    assert_ne!(plain.json(), asked.json());
     let rendered = generate(&["--prompt", &problem.prompt, "--template", "no"]).json();
-    assert!(
-        rendered[0]["text"].as_str().unwrap().starts_with(one["text"].as_str().unwrap()),
-        "{rendered:?} and {one}"
-    );
+    let [whole, ended] = [&rendered[0], one].map(|answer| answer["text"].as_str().unwrap());
+    assert!(whole.starts_with(ended), "{whole:?} and {ended:?}");
     // The problems of the run under another template.
     let other = generate(&["--task", "1", "--template", "line"]);
     other.tells(&format!("{}\nanswer: ", problem.canonical));

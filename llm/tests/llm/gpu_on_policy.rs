@@ -25,16 +25,10 @@ fn trained(device: &Arc<dyn Device>, method: &[&str]) -> (Vec<StepReport>, Vec<u
     let parameters = weights::initialise(&shape, 3, 0.3);
     let setup = TrainingSetup::new(config.rl_optimiser());
     let mut engine = GpuEngine::new(device, Dtype::Bf16, &shape, &parameters, setup).unwrap();
-    let (settings, configured) = (StepSettings::new(&config, &[]), config.configured());
-    let method = configured.method.as_ref();
-    let context = StepContext::new(&settings, method, &AlternatingRewards);
-    let prompt = |n: u32| TrainingPrompt {
-        tokens: (0..4 + n).map(|t| (7 * t + n) % 61).collect(),
-        problem: None,
-        gold: Gold::from(0),
-        number: n.into(),
-        others: Default::default(),
-    };
+    let settings = StepSettings::new(&config, &[]);
+    let context = StepContext::new(&settings, config.configured().method.as_ref(), &AlternatingRewards);
+    let ids = |n: u32| (0..4 + n).map(|t| (7 * t + n) % 61).collect();
+    let prompt = |n: u32| TrainingPrompt::new(ids(n), Gold::from(0), n.into());
     let step = |step: u64| {
         let rollout = context.sample(&mut engine, (0..2).map(prompt).collect(), 4, step).unwrap();
         context.step(&mut engine, &rollout, 1e-2).unwrap()

@@ -58,10 +58,8 @@ fn stepped(
     config: &RunConfig,
     rollout: &Rollout,
 ) -> Result<(Parameters<f32>, StepReport), PolicyError> {
-    let configured = config.configured();
     let mut engine = engine(model, config);
-    let report =
-        with_context(config, configured.method.as_ref(), |context| context.step(&mut engine, rollout, 1.0))?;
+    let report = with_context(config, |context| context.step(&mut engine, rollout, 1.0))?;
     Ok((engine.model.parameters().clone(), report))
 }
 
@@ -125,8 +123,9 @@ fn gradient<T: Real>(model: &Decoder<T>, rollout: &Rollout) -> Vec<f64> {
         }
     }
     let (scores, tape) = model.forward(&rows, ForwardOptions::default()).unwrap();
-    let method = config("method.name=grpo").configured();
-    let loss = grpo_lambda::methods::evaluate(method.method.as_ref(), &rollout.groups, &scores.logps);
+    let config = config("method.name=grpo");
+    let loss =
+        grpo_lambda::methods::evaluate(config.configured().method.as_ref(), &rollout.groups, &scores.logps);
     let mut gradients = Gradients::new(model.config(), |_| true);
     model.backward(tape, &loss.dlogps, &mut gradients);
     gradients

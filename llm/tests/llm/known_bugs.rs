@@ -3,7 +3,7 @@
 
 use grpo_lambda::group::Group;
 use grpo_lambda::learner::Policy;
-use grpo_lambda::methods::{self, Method};
+use grpo_lambda::methods;
 use grpo_lambda_decoder::generate::SamplingParams;
 use grpo_lambda_decoder::model::{self, Decoder, ForwardOptions, Rows, weights};
 use grpo_lambda_grade::{Extraction, Gold};
@@ -31,25 +31,18 @@ pub(super) fn engine(model: Decoder<f32>, config: &RunConfig) -> CpuEngine {
     CpuEngine::new(model, TrainingSetup::new(config.rl_optimiser())).unwrap()
 }
 
-/// Does `work` with the context of a configuration and this method.
-pub(super) fn with_context<T>(
-    config: &RunConfig,
-    method: &dyn Method,
-    work: impl FnOnce(StepContext<'_>) -> T,
-) -> T {
+/// Does `work` with the context of a configuration.
+pub(super) fn with_context<T>(config: &RunConfig, work: impl FnOnce(StepContext<'_>) -> T) -> T {
     let tokens = ModelTokenizer::tiny();
     let settings = StepSettings::new(config, tokens.eos());
     let rewards = TextReward::new(&tokens, &config.reward, Extraction::Boxed, config.seed);
-    work(StepContext::new(&settings, method, &rewards))
+    work(StepContext::new(&settings, config.configured().method.as_ref(), &rewards))
 }
 
 /// What the test's model samples with this configuration at this step.
 fn drawn(config: &RunConfig, prompts: &[TrainingPrompt], group_size: usize, step: u64) -> Rollout {
-    let configured = config.configured();
     let mut engine = engine(decoder(&shape()), config);
-    with_context(config, configured.method.as_ref(), |context| {
-        context.sample(&mut engine, prompts.to_vec(), group_size, step).unwrap()
-    })
+    with_context(config, |context| context.sample(&mut engine, prompts.to_vec(), group_size, step).unwrap())
 }
 
 /// Prompts of different lengths.
@@ -58,23 +51,14 @@ pub(super) fn training_prompts() -> Vec<TrainingPrompt> {
     let gold: Vec<Gold> = (0..3).map(|i| Task::Addition.problem(0, Split::Train, i).gold).collect();
     let one = |(number, (text, gold)): (usize, (&&str, Gold))| {
         let prompt = ModelTokenizer::tiny().prompt(text).unwrap().ids().to_vec();
-        TrainingPrompt {
-            tokens: prompt,
-            problem: None,
-            gold,
-            number: number as u64,
-            others: Default::default(),
-        }
+        TrainingPrompt::new(prompt, gold, number as u64)
     };
     texts.iter().zip(gold).enumerate().map(one).collect()
 }
 
 /// A rollout with rewards that differ within every group.
 pub(super) fn sampled(engine: &mut CpuEngine, config: &RunConfig, prompts: &[TrainingPrompt]) -> Rollout {
-    let configured = config.configured();
-    let mut rollout = with_context(config, configured.method.as_ref(), |context| {
-        context.sample(engine, prompts.to_vec(), 4, 0).unwrap()
-    });
+    let mut rollout = with_context(config, |context| context.sample(engine, prompts.to_vec(), 4, 0).unwrap());
     for group in &mut rollout.groups {
         for (i, response) in group.responses.iter_mut().enumerate() {
             response.reward = Some(f64::from(i % 2 == 0));
@@ -94,8 +78,7 @@ fn trained(
     rollout: &Rollout,
 ) -> Result<Vec<Vec<f64>>, PolicyError> {
     let all = rollout.groups.iter().map(|g| g.responses.len()).sum();
-    let configured = config.configured();
-    with_context(config, configured.method.as_ref(), |context| {
+    with_context(config, |context| {
         let policy = LlmPolicy::new(engine, context, rollout, 0.0);
         policy.log_probs(&rollout.prompts, &rollout.groups, 0..all).map(|(logps, _)| logps)
     })
@@ -121,10 +104,8 @@ fn sampler_and_trainer_give_a_token_the_same_bits_at_every_temperature() {
         let plain = engine.model.score(&rows, ForwardOptions::default()).unwrap();
         let differences = plain.logps[0].iter().zip(&response.old_logps).map(|(a, b)| (a - b).abs());
         let largest = differences.fold(0.0, f64::max);
-        assert!(
-            if temperature == "1" { largest == 0.0 } else { largest > 0.1 },
-            "{largest} at {temperature}"
-        );
+        let is_right = if temperature == "1" { largest == 0.0 } else { largest > 0.1 };
+        assert!(is_right, "{largest} at {temperature}");
     }
 }
 
@@ -194,7 +175,8 @@ fn micro_batches_and_recomputation_do_not_change_a_step_whatever_the_reduction()
             let config = run(&more);
             let mut engine = engine(decoder(&shape()), &config);
             let rollout = sampled(&mut engine, &config, &prompts);
-            let parts = with_context(&config, method.as_ref(), |context| {
+            let parts = with_context(&config, |context| {
+                let context = StepContext { method: method.as_ref(), ..context };
                 context.step(&mut engine, &rollout, 1e-2).unwrap();
                 LlmPolicy::new(&mut engine, context, &rollout, 0.0).parts(&prompts, &rollout.groups).len()
             });
@@ -204,10 +186,7 @@ fn micro_batches_and_recomputation_do_not_change_a_step_whatever_the_reduction()
         for (tokens, again, least) in [("1", false, 12), ("70", false, 3), ("70", true, 3)] {
             let (parts, found) = step(tokens, again);
             assert!(whole == 1 && parts >= least, "{parts} parts");
-            assert!(
-                found == expected,
-                "{settings}: {parts} micro-batches move the weights elsewhere than one"
-            );
+            assert!(found == expected, "{settings}: {parts} micro-batches move the weights elsewhere");
         }
     }
 }

@@ -13,9 +13,10 @@ use grpo_lambda_trainer::config::Config as RunConfig;
 use grpo_lambda_trainer::input::task::{Split, Task};
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::step::engine::{CpuEngine, Engine, TrainingSetup};
-use grpo_lambda_trainer::step::{LlmPolicy, StepContext, TrainingPrompt};
+use grpo_lambda_trainer::step::{LlmPolicy, TrainingPrompt};
 
 use crate::common::{Done, Place, column, copy, lasting, llm_train, shape, words};
+use crate::known_bugs::with_context;
 use crate::long;
 
 /// A run small enough to be repeated. What it earns is for being short: rewards differ although nothing is learned of the task.
@@ -143,10 +144,7 @@ fn without_rl_the_adapter_of_supervised_learning_is_delivered() {
     let dir = tempfile::tempdir().unwrap();
     train(dir.path(), &["sft.steps=3", "rl.steps=0"]).output();
     let last = step(dir.path(), 3);
-    assert!(
-        !b_is_zero(&is_base_plus_adapter(&last)),
-        "the adapter that was trained is not in the checkpoint"
-    );
+    assert!(!b_is_zero(&is_base_plus_adapter(&last)), "what was trained is not in the checkpoint");
     assert!(read(&last.join("reference")).1 == read(&step(dir.path(), 1).join("reference")).1);
     let before = lasting(dir.path(), &[]);
     // Killed after its last checkpoint and before its summary.
@@ -167,20 +165,9 @@ fn engine(settings: &[&str]) -> (CpuEngine, Vec<TrainingPrompt>, RunConfig, Deco
         let problem = Task::Addition.problem(0, Split::Train, i);
         let prompt = ModelTokenizer::tiny().prompt(&problem.prompt).unwrap().ids().to_vec();
         let text = Some(problem.text().to_owned());
-        TrainingPrompt {
-            tokens: prompt,
-            problem: text,
-            gold: problem.gold,
-            number: i,
-            others: Default::default(),
-        }
+        TrainingPrompt { problem: text, ..TrainingPrompt::new(prompt, problem.gold, i) }
     };
     (engine, (0..3).map(problem).collect(), config, base)
-}
-
-/// Does `work` with the context of a configuration.
-fn with_context<T>(config: &RunConfig, work: impl FnOnce(StepContext<'_>) -> T) -> T {
-    crate::known_bugs::with_context(config, config.configured().method.as_ref(), work)
 }
 
 #[test]
@@ -232,32 +219,6 @@ fn there_is_no_dropout_so_scoring_again_gives_the_same_bits_and_those_of_the_sam
     assert!(!b_is_zero(&adapter), "the adapter stood still, so this tests nothing");
     let dir = tempfile::tempdir().unwrap();
     train(&dir.path().join("run"), &["lora.dropout=0.1"]).refused(2, "unknown key `lora.dropout`");
-}
-
-#[test]
-fn wrong_settings_are_refused_in_a_line_before_there_is_a_run() {
-    let place = Place::new();
-    let start = "train --run run model.hidden=32 model.heads=2 model.kv_heads=1";
-    for (settings, expected) in [
-        (
-            "lora.rank=17",
-            "lora.rank=17 is not in 1..=16, what model.layers.0.self_attn.v_proj of 16 x 32 allows",
-        ),
-        ("lora.rank=-1", "lora.rank = -1: must be a whole number"),
-        ("lora.rank=4 lora.alpha=0", "lora.alpha = 0: must be a number greater than 0"),
-        ("lora.rank=4 lora.alpha=inf", "lora.alpha = inf: must be a number greater than 0"),
-        (
-            "lora.rank=4 lora.targets=q_proj,gate_prj",
-            "lora.targets = q_proj,gate_prj: must be a list of q_proj, k_proj … (did you mean `gate_proj`?)",
-        ),
-        ("lora.rank=4 lora.targets=", "lora.targets = : must be a list of q_proj"),
-        ("lora.r=4", "unknown key `lora.r`"),
-    ] {
-        for command in [start, &format!("{start} --dry-run")] {
-            place.run(&format!("{command} {settings}")).refused(2, expected);
-        }
-        assert!(!place.at("run").exists(), "{settings:?}");
-    }
 }
 
 #[test]

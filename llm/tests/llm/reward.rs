@@ -1,110 +1,8 @@
-//! Rewards: the layout components against Python, and a training run that composes them.
+//! A training run that composes its reward of components.
 
 use std::path::Path;
 
-use grpo_lambda_grade::{Extraction, Gold};
-use grpo_lambda_trainer::config::{Config, fields};
-use grpo_lambda_trainer::reward::{REGISTRY, RewardInput};
-
-use crate::common::{json_lines, lasting, rows, stop_after, words};
-
-fn refused(overrides: &str) -> String {
-    Config::resolve("tiny", &words(overrides)).expect_err("must be refused").to_string()
-}
-
-#[test]
-fn layout_and_tags_are_worth_what_python_makes_of_them() {
-    let cases: Vec<serde_json::Value> =
-        serde_json::from_str(include_str!("../fixtures/rewards.json")).unwrap();
-    let weighted = ["reward.format=1", "reward.tag_count=1"];
-    let reward = Config::resolve("tiny", &weighted).unwrap().reward;
-    let place = |name: &str| REGISTRY.iter().position(|c| c.name == name).unwrap();
-    let (format, tags) = (place("format"), place("tag_count"));
-    let mut seen_both = [0, 0];
-    for case in &cases {
-        let text = case["text"].as_str().unwrap();
-        let breakdown = reward.score(&RewardInput {
-            text,
-            length: 1,
-            problem: None,
-            cut_off: false,
-            gold: &Gold::from(1),
-            extraction: Extraction::Boxed,
-            program: None,
-            draw: 0.0,
-            step: 0,
-            row: &Default::default(),
-        });
-        assert_eq!(breakdown.components[format], case["format"].as_f64(), "{text:?}");
-        assert_eq!(breakdown.components[tags], case["tag_count"].as_f64(), "{text:?}");
-        seen_both[usize::from(breakdown.components[format] == Some(1.0))] += 1;
-    }
-    assert!(seen_both.iter().all(|n| *n > 100), "the cases must know both values: {seen_both:?}");
-}
-
-#[test]
-fn every_component_has_a_weight_to_set() {
-    for component in REGISTRY {
-        let key = format!("reward.{}", component.name);
-        assert!(fields().any(|f| f.key == key), "{key}");
-    }
-}
-
-#[test]
-fn the_overlong_penalty_is_dapos() {
-    // DAPO's own numbers, scaled: limit 20480 and cache 4096, a fifth of it.
-    let settings = ["rl.max_new_tokens=20480", "reward.overlong=1"];
-    let reward = Config::resolve("tiny", &settings).unwrap().reward;
-    let at = |length| {
-        reward
-            .score(&RewardInput {
-                text: "",
-                length,
-                problem: None,
-                cut_off: false,
-                gold: &Gold::from(1),
-                extraction: Extraction::Boxed,
-                program: None,
-                draw: 0.0,
-                step: 0,
-                row: &Default::default(),
-            })
-            .total
-    };
-    assert_eq!([16384, 18432, 20480, 30000].map(at), [Some(0.0), Some(-0.5), Some(-1.0), Some(-1.0)]);
-}
-
-#[test]
-fn weights_that_make_no_sense_together_are_refused() {
-    for (overrides, expected) in [
-        ("reward.accuracy=0", "are all 0, so no response would earn anything; give one a weight"),
-        ("reward.accuracy=-1", "reward.accuracy = -1: must be a number from 0 to 1000"),
-        ("reward.acuracy=1", "(did you mean `reward.accuracy`?)"),
-        ("reward.overlong=nan", "reward.overlong = nan: must be"),
-        (
-            "reward.accuracy=0 reward.format=1 rl.dynamic_sampling=true",
-            "rl.dynamic_sampling = true: keeps groups with right and wrong responses",
-        ),
-        (
-            "reward.overlong=1 method.name=dapo method.overlong_limit=64 method.overlong_cache=16",
-            "are the same penalty, which would count twice",
-        ),
-        ("reward.overlong=1 reward.overlong_cache=65", "must be at most reward.overlong_limit = 64"),
-        (
-            "reward.overlong=1 reward.overlong_limit=100",
-            "must be below rl.max_new_tokens = 64, or no response is ever penalised",
-        ),
-    ] {
-        let message = refused(overrides);
-        assert!(message.contains(expected), "{overrides:?}: {message}");
-    }
-    // A limit that is not used may be anything; DAPO's own must leave room for its cache as well.
-    Config::resolve("tiny", &["reward.overlong_limit=100"]).unwrap();
-    let own = ["method.name=dapo", "method.overlong_limit=64"];
-    let message = Config::resolve("tiny", &own).unwrap_err().to_string();
-    assert!(message.contains("at most overlong_limit = 64, or every response is penalised"), "{message}");
-    Config::resolve("tiny", &[own[0], own[1], "method.overlong_cache=16"]).unwrap();
-}
+use crate::common::{assert_has, json_lines, lasting, rows, stop_after, words};
 
 /// A run of a second, in which some answers are right and the layout never occurs.
 const SMALL: &str = "task.kind=addition sft.steps=120 sft.lr=5e-3 rl.steps=6 rl.prompts_per_step=3 rl.group_size=4 rl.max_new_tokens=12 \
@@ -122,11 +20,7 @@ fn a_run_reports_its_components_and_warns_once_of_one_that_is_stuck() {
     done.output();
     let warnings: Vec<&str> = done.stderr.lines().filter(|l| l.contains("warning: reward.")).collect();
     assert_eq!(warnings.len(), 1, "{}", done.stderr);
-    assert!(
-        warnings[0].contains("reward.format was 0 for every response of 3 steps in a row"),
-        "{}",
-        warnings[0]
-    );
+    assert_has(warnings[0], "reward.format was 0 for every response of 3 steps in a row");
     let rows = rows(&dir.path().join("run"), "rl");
     let stuck: Vec<f64> = rows.iter().map(|r| r["reward_stuck"].as_f64().unwrap()).collect();
     assert_eq!(stuck, [0.0, 0.0, 1.0, 1.0, 1.0, 1.0]);

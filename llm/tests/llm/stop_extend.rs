@@ -8,7 +8,7 @@ use grpo_lambda_decoder::disk::Disk;
 use grpo_lambda_trainer::run;
 use serde_json::Value;
 
-use crate::common::{Done, Place, TINY_MODEL, finished, llm_train, rows, words};
+use crate::common::{Done, Place, TINY_MODEL, assert_has, finished, llm_train, rows, words};
 
 const SETTINGS: &str = "task.kind=addition sft.steps=20 rl.steps=14 rl.prompts_per_step=8 rl.group_size=8 eval.n=20 eval.every=4 \
                         checkpoint.every=50 checkpoint.keep=9";
@@ -62,10 +62,8 @@ fn a_signal_ends_a_run_with_a_checkpoint_a_line_and_its_code_and_the_run_goes_on
         assert_eq!(done.code, Some(code), "{}", done.stderr);
         let line = done.stderr.lines().last().unwrap();
         assert!(line.starts_with(&format!("llm-train: stopped by {name} after step ")), "{}", done.stderr);
-        assert!(
-            line.contains("rerun the same command to resume") && !done.stderr.contains("error:"),
-            "{line}"
-        );
+        assert_has(line, "rerun the same command to resume");
+        assert!(!done.stderr.contains("error:"), "{line}");
         let saved = run::latest(&broken).unwrap().expect("a checkpoint");
         assert!(line.contains(&format!("after step {}", saved.step())), "{line}: {}", saved.step());
         assert!(!broken.join("summary.json").exists());
@@ -99,10 +97,7 @@ fn a_run_that_is_extended_ends_in_the_weights_of_one_that_was_as_long_from_the_s
     train(&grown, &other("--extend rl.steps=2"))
         .refused(2, "--extend: … rl.steps = 2: the run has 6; it can only become larger");
     train(&grown, &other("--extend rl.steps=14")).output();
-    assert!(
-        result(&long).0 == result(&grown).0,
-        "other weights than those of a run that was as long from the start"
-    );
+    assert!(result(&long).0 == result(&grown).0, "other weights than those of the longer run");
     assert_eq!(place.read("grown/summary-26.json"), first, "the summary of the shorter run is kept");
     // Other settings are not extended, and what is refused changes nothing.
     let kept = ["grown/config.toml", "grown/summary.json"].map(|file| place.read(file));

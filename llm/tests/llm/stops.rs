@@ -37,17 +37,9 @@ fn stepped(engine: &mut dyn Engine, stop: &[String]) -> (Vec<Response>, bool) {
     let stops = StopStrings::new(&tokens, stop);
     let settings = StepSettings { stops, ..StepSettings::new(&config, tokens.eos()) };
     let rewards = TextReward::new(&tokens, &config.reward, Extraction::Boxed, config.seed).stopping_at(stop);
-    let configured = config.configured();
-    let method = configured.method.as_ref();
-    let context = StepContext::new(&settings, method, &rewards);
+    let context = StepContext::new(&settings, config.configured().method.as_ref(), &rewards);
     let ids = tokens.prompt("1+2").unwrap().ids().to_vec();
-    let prompt = |number| TrainingPrompt {
-        tokens: ids.clone(),
-        problem: None,
-        gold: Gold::from(3),
-        number,
-        others: Default::default(),
-    };
+    let prompt = |number| TrainingPrompt::new(ids.clone(), Gold::from(3), number);
     let rollout = context.sample(engine, (0..4).map(prompt).collect(), 4, 0).unwrap();
     let report = context.step(engine, &rollout, 1e-3).unwrap();
     let responses = rollout.groups.into_iter().flat_map(|group| group.responses).collect();

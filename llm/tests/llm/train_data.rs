@@ -18,7 +18,7 @@ use grpo_lambda_trainer::problems::{Problems, Stage, TaskError};
 use grpo_lambda_trainer::step::{RewardFunction, TrainingPrompt};
 use grpo_lambda_trainer::train::{Session, Stage as TrainingStage};
 
-use crate::common::{Done, Place, lasting, stop_after, with, words};
+use crate::common::{Done, Place, assert_has, lasting, stop_after, with, words};
 
 /// Sums as a data set, with a checkpoint to start from.
 fn inputs() -> Place {
@@ -114,12 +114,8 @@ fn answers_are_read_and_compared_as_the_task_says() {
     assert_eq!(verdict(&["task.rules=lenient"], &equation), Some(true));
     assert_ne!(verdict(&["task.rules=lenient,-solutions"], &equation), Some(true));
     let refused = |word: &str| Config::resolve("tiny", &inputs.settings(&[word])).unwrap_err().to_string();
-    assert!(
-        refused("task.rules=lenient,-percnt").contains("-percnt"),
-        "{}",
-        refused("task.rules=lenient,-percnt")
-    );
-    assert!(refused("task.extract=boxd").contains("boxd"));
+    assert_has(&refused("task.rules=lenient,-percnt"), "-percnt");
+    assert_has(&refused("task.extract=boxd"), "boxd");
 }
 
 /// Says the same to every prompt.
@@ -245,10 +241,7 @@ fn held_out_rows_of_a_file_are_not_trained_on() {
     inputs.sums("test.jsonl", 55..70);
     let test = format!("task.test={}", inputs.at("test.jsonl").display());
     let (problems, said) = inputs.problems(&[&test]).unwrap();
-    assert!(
-        said.iter().any(|l| l.ends_with("train.jsonl: 5 rows are held-out problems and are not trained on")),
-        "{said:?}"
-    );
+    assert_has(&said.join("\n"), "train.jsonl: 5 rows are held-out problems and are not trained on");
     let held_out = problems.distinct(Split::Test, 100).unwrap();
     assert_eq!((held_out.len(), problems.distinct(Split::Validation, 9).unwrap().len()), (15, 0));
     for i in 0..55 {

@@ -168,19 +168,15 @@ fn one_step_of_the_policy_moves_the_weights_as_trl_does() {
         let mut engine = engine(model, &run);
         let prompts: Vec<TrainingPrompt> = (0..)
             .zip(&recorded.prompts)
-            .map(|(number, prompt)| TrainingPrompt {
-                tokens: prompt.clone(),
-                problem: None,
-                gold: Gold::from(0),
-                number,
-                others: Default::default(),
-            })
+            .map(|(number, prompt)| TrainingPrompt::new(prompt.clone(), Gold::from(0), number))
             .collect();
         let configured = case.method(name, recorded.max_completion_length);
         // TRL's numbers, and so off-policy: they are not this sampler's to the bit.
         let rollout = Rollout { prompts, groups: case.batch(&recorded), ..Rollout::default() };
-        let step = |context: StepContext<'_>| context.step(&mut engine, &rollout, case.lr).unwrap();
-        let report = with_context(&run, configured.method.as_ref(), step);
+        let report = with_context(&run, |context| {
+            let context = StepContext { method: configured.method.as_ref(), ..context };
+            context.step(&mut engine, &rollout, case.lr).unwrap()
+        });
         let [StepOutcome::Applied { grad_norm, .. }] = &report.updates[..] else {
             panic!("{name}: {:?}", report.updates);
         };

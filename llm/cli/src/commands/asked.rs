@@ -3,21 +3,11 @@
 use std::path::Path;
 
 use super::Failure;
+use super::options::PromptArgs;
 use grpo_lambda_grade::Extraction;
 use grpo_lambda_trainer::eval::origin::Origin;
 use grpo_lambda_trainer::input::prompt::{PromptForm, Template};
 use grpo_lambda_trainer::run::progress::say;
-
-/// The command line's choice of a template.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Choice<'a> {
-    /// The template, with the option that chose it.
-    pub(super) template: Option<(&'a str, &'a str)>,
-    /// The system prompt.
-    pub(super) system: Option<&'a str>,
-    /// The arguments of a chat template.
-    pub(super) args: Option<&'a str>,
-}
 
 /// The template of prompts.
 #[derive(Clone, Debug)]
@@ -34,17 +24,21 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// The template chosen, or that of `origin`, or none at all. Where the choice is not what the run was trained with, a line says both.
+    /// The template given, else the `default` with what chose it, or that of `origin`, or none at all. Where the choice is not what the run was
+    /// trained with, a line says both.
     pub(super) fn new(
-        choice: Choice<'_>,
+        given: &PromptArgs,
+        default: Option<(&str, &str)>,
         origin: Option<&Origin>,
         checkpoint: &Path,
     ) -> Result<Asked, Failure> {
         let trained = origin.map(|origin| (origin, origin.form()));
-        let chosen = choice.template.map(|(name, _)| name);
+        let choice = given.template.as_deref().map(|name| (name, "--template")).or(default);
+        let (given_system, given_args) = (given.system.as_deref(), given.template_args.as_deref());
+        let chosen = choice.map(|(name, _)| name);
         let as_trained = trained.filter(|(_, form)| chosen.is_none_or(|chosen| chosen == form.template));
         let mut template = match as_trained {
-            Some((origin, _)) => origin.load_template(checkpoint, choice.args).map_err(|e| {
+            Some((origin, _)) => origin.load_template(checkpoint, given_args).map_err(|e| {
                 let file = origin.config_file();
                 Failure::refused(format!(
                     "{}: task.template: {e}; another one is given with --template",
@@ -52,25 +46,25 @@ impl Asked {
                 ))
             }),
             None => {
-                let form = PromptForm { template: chosen.unwrap_or("no"), system: None, args: choice.args };
+                let form = PromptForm { template: chosen.unwrap_or("no"), system: None, args: given_args };
                 Template::of_form(form, Some(checkpoint))
                     .map_err(|e| Failure::refused(format!("--template: {e}")))
             }
         }?;
-        if let Some(system) = choice.system {
+        if let Some(system) = given_system {
             template = template
                 .with_system(system)
                 .map_err(|e| Failure::refused(format!("--system {system:?}: {e}")))?;
         }
         let inherited = as_trained.map(|(_, form)| form);
-        let system = choice.system.or(inherited.and_then(|form| form.system)).map(str::to_owned);
-        let args = choice.args.or(inherited.and_then(|form| form.args)).map(str::to_owned);
-        let from = match (choice.template, trained) {
+        let system = given_system.or(inherited.and_then(|form| form.system)).map(str::to_owned);
+        let args = given_args.or(inherited.and_then(|form| form.args)).map(str::to_owned);
+        let from = match (choice, trained) {
             (Some((_, option)), _) => option.to_owned(),
             (None, Some((origin, _))) => format!("training: {}", origin.config_file().display()),
             (None, None) => "the default for a model that is from no run".to_owned(),
         };
-        let of_run = origin.filter(|_| choice.template.is_none());
+        let of_run = origin.filter(|_| choice.is_none());
         let extraction = of_run.map_or(template.extraction(), |run| run.extraction(&template));
         let asked = Asked { template, system, args, from, extraction };
         if let Some((origin, trained)) = trained {

@@ -1,18 +1,16 @@
 //! `llm-train chat`: a conversation with a model in the terminal.
 
 use std::io::{BufRead, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use grpo_lambda_decoder::generate::{Sampler, SamplingParams, SamplingRequest, StoppingCriteria};
 use grpo_lambda_decoder::model::Decoder;
 use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_stats::visible;
 
-use super::asked::{Asked, Choice};
-use super::{
-    Command, Failure, check_temperature, checkpoint, count, load_model, load_tokens, print, use_threads,
-    whole,
-};
+use super::asked::Asked;
+use super::options::{ModelArgs, PromptArgs};
+use super::{Command, Failure, check_temperature, count, load_model, load_tokens, print, whole};
 use grpo_lambda_trainer::eval::origin::Origin;
 use grpo_lambda_trainer::input::prompt::{CHAT, Message};
 use grpo_lambda_trainer::input::stops::Stops;
@@ -22,19 +20,10 @@ use grpo_lambda_trainer::run::progress::say;
 /// Arguments of `chat`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ChatArgs {
-    /// Checkpoint directory, a run directory for its latest, or owner/name in the Hugging Face cache
-    #[arg(long, value_name = "DIR")]
-    pub model: PathBuf,
-    /// The prompt template; when not given, that of the model's run, else the checkpoint's own chat template where it has one. Only a chat
-    /// template remembers what was said before
-    #[arg(long, value_name = "NAME")]
-    pub template: Option<String>,
-    /// The system prompt; the template's own when not given
-    #[arg(long, value_name = "TEXT")]
-    pub system: Option<String>,
-    /// Arguments of a chat template as a JSON object, as in {"enable_thinking": false}; when not given, those of the model's run, else the template's defaults
-    #[arg(long, value_name = "JSON")]
-    pub template_args: Option<String>,
+    #[command(flatten)]
+    pub model: ModelArgs,
+    #[command(flatten)]
+    pub prompt: PromptArgs,
     /// Sampling temperature; 0 for the most probable token
     #[arg(long, default_value_t = 0.7, allow_negative_numbers = true)]
     pub temperature: f64,
@@ -44,9 +33,6 @@ pub struct ChatArgs {
     /// Seed of the sampler
     #[arg(long, default_value_t = 0, value_parser = whole::<u64>, allow_negative_numbers = true)]
     pub seed: u64,
-    /// Worker threads; 0: as many as the machine has
-    #[arg(long, default_value_t = 0, value_parser = whole::<usize>, allow_negative_numbers = true)]
-    pub threads: usize,
 }
 
 impl Command for ChatArgs {
@@ -56,8 +42,7 @@ impl Command for ChatArgs {
         if self.temperature != 0.0 {
             check_temperature(self.temperature, ", or 0 for the most probable token")?;
         }
-        use_threads(self.threads)?;
-        let directory = checkpoint(&self.model)?;
+        let directory = self.model.open()?;
         let asked = asked(self, &directory)?;
         let model = load_model(&directory)?;
         let tokens = load_tokens(&directory, &model)?;
@@ -75,8 +60,8 @@ impl Command for ChatArgs {
 
 /// The template that is meant: the one given, the run's, or the checkpoint's own.
 fn asked(args: &ChatArgs, directory: &Path) -> Result<Asked, Failure> {
-    let origin = match Origin::find(&args.model) {
-        Err(_) if args.template.is_some() => None,
+    let origin = match Origin::find(&args.model.model) {
+        Err(_) if args.prompt.template.is_some() => None,
         origin => origin.map_err(Failure::refused)?,
     };
     let own = ["chat_template.jinja", "tokenizer_config.json"].into_iter().any(|name| {
@@ -84,13 +69,7 @@ fn asked(args: &ChatArgs, directory: &Path) -> Result<Asked, Failure> {
             .is_ok_and(|text| name.ends_with(".jinja") || text.contains("\"chat_template\""))
     });
     let own = (origin.is_none() && own).then_some((CHAT, "the checkpoint"));
-    let given = args.template.as_deref().map(|name| (name, "--template"));
-    let choice = Choice {
-        template: given.or(own),
-        system: args.system.as_deref(),
-        args: args.template_args.as_deref(),
-    };
-    Asked::new(choice, origin.as_ref(), directory)
+    Asked::new(&args.prompt, own, origin.as_ref(), directory)
 }
 
 /// A conversation under way.

@@ -7,16 +7,15 @@ use grpo_lambda_decoder::generate::{Sampler, SamplingParams, SamplingRequest, St
 use grpo_lambda_decoder::model::Decoder;
 use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_decoder::truncation::Truncation;
-use grpo_lambda_stats::table::significant;
 use grpo_lambda_stats::visible;
 use serde::Serialize;
 
-use super::asked::{Asked, Choice};
+use super::asked::Asked;
 use super::engine::{EngineArgs, remote};
 use super::lines::lines;
+use super::options::{ModelArgs, PromptArgs, TruncationArgs};
 use super::{
-    Command, Failure, OutputFormat, check_temperature, checkpoint, count, input, load_model, load_tokens,
-    print, use_threads, whole,
+    Command, Failure, OutputFormat, check_temperature, count, input, load_model, load_tokens, print, whole,
 };
 use grpo_lambda_trainer::config::Config;
 use grpo_lambda_trainer::eval::completion::RecordedFinish;
@@ -30,9 +29,8 @@ use grpo_lambda_trainer::run::progress::say;
 /// Arguments of `generate`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct GenerateArgs {
-    /// Checkpoint directory, or a run directory for its latest
-    #[arg(long, value_name = "DIR")]
-    pub model: PathBuf,
+    #[command(flatten)]
+    pub model: ModelArgs,
     /// A problem or other text, which the template makes a prompt; may be given several times
     #[arg(long, value_name = "TEXT")]
     pub prompt: Vec<String>,
@@ -42,28 +40,16 @@ pub struct GenerateArgs {
     /// So many held-out problems, with their answers on stderr: those of the run that the model is from, or of the preset tiny
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<usize>, allow_negative_numbers = true)]
     pub task: usize,
-    /// The prompt template of texts and of a data set's problems: a shipped one, chat for the checkpoint's own, a Jinja file, or no for texts as
-    /// they stand; when not given, that of the run that the model is from, or no for a model from elsewhere. Its stop strings end a response
-    #[arg(long, value_name = "NAME")]
-    pub template: Option<String>,
-    /// The system prompt; when not given, that of the model's run under its template, else the template's own
-    #[arg(long, value_name = "TEXT")]
-    pub system: Option<String>,
-    /// Arguments of a chat template as a JSON object, as in {"enable_thinking": false}; when not given, those of the model's run, else the template's defaults
-    #[arg(long, value_name = "JSON")]
-    pub template_args: Option<String>,
+    #[command(flatten)]
+    pub form: PromptArgs,
     /// Take the most probable token
     #[arg(long)]
     pub greedy: bool,
     /// Sampling temperature
     #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
     pub temperature: f64,
-    /// Sample among so many of the most probable tokens; their probabilities are renormalised
-    #[arg(long, value_name = "K", value_parser = whole::<usize>, allow_negative_numbers = true)]
-    pub top_k: Option<usize>,
-    /// Sample among the fewest tokens that have this much probability together (after --top-k); renormalised
-    #[arg(long, value_name = "P", allow_negative_numbers = true)]
-    pub top_p: Option<f64>,
+    #[command(flatten)]
+    pub truncation: TruncationArgs,
     /// A response is cut off here
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = whole::<usize>, allow_negative_numbers = true)]
     pub max_new_tokens: usize,
@@ -76,9 +62,6 @@ pub struct GenerateArgs {
     /// Seed of the sampler
     #[arg(long, default_value_t = 0, value_parser = whole::<u64>, allow_negative_numbers = true)]
     pub seed: u64,
-    /// Worker threads; 0: as many as the machine has
-    #[arg(long, default_value_t = 0, value_parser = whole::<usize>, allow_negative_numbers = true)]
-    pub threads: usize,
     /// Form of a response: text for a person, or a JSON line with its token ids; when not given, text on a terminal and JSON elsewhere
     #[arg(long, value_enum)]
     pub output: Option<OutputFormat>,
@@ -104,13 +87,10 @@ impl Command for GenerateArgs {
                 "--max-new-tokens {max} with --min-new-tokens {min}: {hint}"
             )));
         }
-        let truncation = truncation(self)?;
-        use_threads(self.threads)?;
-        let directory = checkpoint(&self.model)?;
+        let truncation = self.truncation.checked(self.greedy.then_some("with --greedy"))?;
+        let directory = self.model.open()?;
         let origin = origin(self)?;
-        let template = self.template.as_deref().map(|name| (name, "--template"));
-        let choice = Choice { template, system: self.system.as_deref(), args: self.template_args.as_deref() };
-        let asked = Asked::new(choice, origin.as_ref(), &directory)?;
+        let asked = Asked::new(&self.form, None, origin.as_ref(), &directory)?;
         let model = load_model(&directory)?;
         let tokens = load_tokens(&directory, &model)?;
         let mut prompts =
@@ -132,8 +112,8 @@ impl Command for GenerateArgs {
 
 /// The run that the model is from. One whose configuration cannot be read does not matter where nothing is taken from it.
 fn origin(args: &GenerateArgs) -> Result<Option<Origin>, Failure> {
-    match Origin::find(&args.model) {
-        Err(_) if args.template.is_some() && args.task == 0 => Ok(None),
+    match Origin::find(&args.model.model) {
+        Err(_) if args.form.template.is_some() && args.task == 0 => Ok(None),
         Err(e) => Err(Failure::refused(format!(
             "{e}; it says how the model was trained to be asked: --template does without it"
         ))),
@@ -274,22 +254,4 @@ fn generate(prompts: &Prompts<'_>, sampler: &dyn Sampler, truncation: Truncation
         out.push('\n');
     }
     print(&out)
-}
-
-/// `--top-k` and `--top-p`, checked.
-fn truncation(args: &GenerateArgs) -> Result<Truncation, Failure> {
-    if args.top_k == Some(0) {
-        return Err(Failure::refused("--top-k 0: must be a whole number of at least 1"));
-    }
-    if let Some(p) = args.top_p.filter(|p| !(*p > 0.0 && *p <= 1.0)) {
-        let p = significant(p, 17);
-        return Err(Failure::refused(format!("--top-p {p}: must be a number above 0 and at most 1")));
-    }
-    let truncation = Truncation { top_k: args.top_k, top_p: args.top_p };
-    if args.greedy && !truncation.is_none() {
-        return Err(Failure::refused(
-            "--greedy takes the most probable token: leave out --top-k and --top-p",
-        ));
-    }
-    Ok(truncation)
 }

@@ -15,6 +15,7 @@ mod gpu_check;
 pub mod grade;
 mod lines;
 mod model;
+mod options;
 mod plot;
 mod records;
 mod reproduce;

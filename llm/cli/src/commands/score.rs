@@ -6,23 +6,20 @@ use grpo_lambda_decoder::model::{ForwardOptions, Rows};
 use serde::Serialize;
 
 use super::lines::lines;
-use super::{Command, Failure, check_temperature, checkpoint, input, load_model, print, use_threads, whole};
+use super::options::ModelArgs;
+use super::{Command, Failure, check_temperature, input, load_model, print};
 
 /// Arguments of `score`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ScoreArgs {
-    /// Checkpoint directory, or a run directory for its latest
-    #[arg(long, value_name = "DIR")]
-    pub model: PathBuf,
+    #[command(flatten)]
+    pub model: ModelArgs,
     /// JSON lines `{"ids": [n]}`; stdin when not given, or for `-`
     #[arg(long, value_name = "FILE")]
     pub input: Option<PathBuf>,
     /// Divides the logits
     #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
     pub temperature: f64,
-    /// Worker threads; 0: as many as the machine has
-    #[arg(long, default_value_t = 0, value_parser = whole::<usize>, allow_negative_numbers = true)]
-    pub threads: usize,
 }
 
 #[derive(Serialize)]
@@ -38,8 +35,7 @@ impl Command for ScoreArgs {
     /// Scores every line; all or nothing.
     fn run(&self) -> Result<(), Failure> {
         check_temperature(self.temperature, "")?;
-        use_threads(self.threads)?;
-        let model = load_model(&checkpoint(&self.model)?)?;
+        let model = load_model(&self.model.open()?)?;
         let (name, text) = input(self.input.as_deref())?;
         let (vocabulary, longest) = (model.config().vocab_size, model.config().max_position_embeddings);
         let (mut sequences, mut places) = (Vec::new(), Vec::new());

@@ -1,9 +1,6 @@
 //! Engines beyond this process: a vLLM server samples ([`remote`]), and this process computes.
 #![allow(missing_docs)] // internal to the workspace: names and comments say what is not obvious
 
-#[cfg(test)]
-#[path = "../../../../tests/fuzzer/mod.rs"]
-mod fuzzer;
 pub mod remote;
 
 use std::path::Path;

@@ -1,9 +1,9 @@
 //! The methods of a comparison, as `grpo,grpo_lambda:style=both,lambda=0.9,rloo:rl.lr=1e-4`.
 
-use grpo_lambda::methods::{self, Configured};
+use grpo_lambda::methods;
 use grpo_lambda::settings::SettingError;
 
-use grpo_lambda_trainer::config::{Config, ConfigError, divisor, hints};
+use grpo_lambda_trainer::config::{divisor, hints};
 
 /// A method in the comparison, with all of its settings and those of its runs that differ from the common ones.
 #[derive(Clone, Debug, PartialEq)]
@@ -105,11 +105,6 @@ impl Entrant {
             _ => {}
         }
         name
-    }
-
-    /// The method in a comparison with this common configuration, whose completion limit a divisor may be.
-    pub fn configured(&self, base: &Config) -> Result<Configured, ConfigError> {
-        Ok(base.with(&self.overrides())?.configured())
     }
 
     /// Its directory's name: the label in letters, digits, `.`, `-` and `_`.

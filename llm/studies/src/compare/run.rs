@@ -141,9 +141,10 @@ fn rate(plan: &Plan, entrant: &Entrant) -> f64 {
 
 /// The mean on-policy token weight in a response of `length` tokens, or of the longest that the method takes.
 fn weight(plan: &Plan, entrant: &Entrant, length: u64) -> Result<f64, ConfigError> {
-    let configured = entrant.configured(&plan.base)?;
+    let config = plan.base.with(&entrant.overrides())?;
+    let configured = config.configured();
     let length = usize::try_from(length).unwrap_or(usize::MAX);
-    Ok(mean_token_weight(&configured, configured.method.max_len().map_or(length, |max| max.min(length))))
+    Ok(mean_token_weight(configured, configured.method.max_len().map_or(length, |max| max.min(length))))
 }
 
 /// Every method, then, if the plan asks for them, the first method at the rates that equalise rate times mean token

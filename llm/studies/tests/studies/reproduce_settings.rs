@@ -34,7 +34,7 @@ fn presets_hold_what_table_2_prints() {
             for_size(size, rl.per_device_batch_size) * for_size(size, rl.grad_accum) * common.num_devices;
         assert_eq!(responses, printed, "{size}");
         assert_eq!(config.rl.grad_clip, Some(rl.max_grad_norm));
-        let settings = config.configured().settings;
+        let settings = &config.configured().settings;
         assert_eq!(settings.number("beta"), rl.beta);
         assert_eq!(settings.optional("clamp"), Some(grpo_lambda.advantage_clamp_min));
         let (given, others) = config.reward.weights.split_at(2);
@@ -102,7 +102,7 @@ fn a_cell_differs_from_its_preset_in_the_column_only() {
     for cell in Tables::parse("all").expect("all tables").cells() {
         let base = preset(cell.model);
         let config = base.with(&method_overrides(&cell, &base)).expect("accepted");
-        let settings = config.configured().settings;
+        let settings = &config.configured().settings;
         assert_eq!(settings.number("beta"), 0.04, "{cell}");
         assert_eq!(settings.word("reduction"), base.configured().settings.word("reduction"));
         match cell.variant.lam {

@@ -85,7 +85,7 @@ fn trained_on(
         return Ok(Vec::new());
     }
     let positions = model::ModelConfig::load(checkpoint).map_err(Failure::refused)?.max_position_embeddings;
-    let trained = match TrainedOn::find(&args.model, checkpoint, positions) {
+    let trained = match TrainedOn::find(&args.model.model, checkpoint, positions) {
         Ok(trained) => trained,
         Err(e) => return Ok(vec![format!("which problems the model was trained on cannot be told: {e}")]),
     };

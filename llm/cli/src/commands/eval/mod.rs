@@ -6,19 +6,18 @@ mod work;
 use std::path::{Path, PathBuf};
 
 use benchmarks::Questions;
-use grpo_lambda_decoder::truncation::Truncation;
 use grpo_lambda_gpu::select::{DTYPES, DevicePreference};
 use grpo_lambda_grade::{Extraction, Rules};
 use work::EvalJob;
 
-use super::asked::{Asked, Choice};
+use super::asked::Asked;
 use super::engine::EngineArgs;
+use super::options::{ModelArgs, PromptArgs, TruncationArgs};
 use super::plot::figure_lines;
 use super::{
     Command, Failure, Loaded, OutputFormat, check_temperature, checkpoint, count, json_text, load, print,
     use_threads, whole,
 };
-use grpo_lambda_stats::table::significant;
 use grpo_lambda_stats::visible;
 use grpo_lambda_studies::figures;
 use grpo_lambda_trainer::eval::benchmark::Benchmark;
@@ -63,9 +62,8 @@ Examples:
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct EvalArgs {
-    /// Checkpoint directory, or a run directory for its latest; RUN/best for that of its best evaluation (checkpoint.best)
-    #[arg(long, value_name = "DIR")]
-    pub model: PathBuf,
+    #[command(flatten)]
+    pub model: ModelArgs,
     /// Names, files or RUN:held-out, separated by commas; when not given, run:held-out for a run on a data set, else tiny:stories (tiny:addition for a run on
     /// it), and the paper's five with --protocol paper
     #[arg(long, value_name = "NAME|FILE,..", value_delimiter = ',')]
@@ -88,16 +86,8 @@ pub struct EvalArgs {
     /// Leave out rows that cannot be used, instead of refusing their file
     #[arg(long)]
     pub skip_bad_rows: bool,
-    /// The prompt template of the benchmarks: a shipped one, chat for the checkpoint's own, or a Jinja file; when not given, that of the model's
-    /// run, or no for a model from elsewhere
-    #[arg(long, value_name = "NAME")]
-    pub template: Option<String>,
-    /// The system prompt; when not given, that of the model's run under its template, else the template's own
-    #[arg(long, value_name = "TEXT")]
-    pub system: Option<String>,
-    /// Arguments of a chat template as a JSON object, as in {"enable_thinking": false}; when not given, those of the model's run, else the template's defaults
-    #[arg(long, value_name = "JSON")]
-    pub template_args: Option<String>,
+    #[command(flatten)]
+    pub prompt: PromptArgs,
     /// Show so many solved problems before each problem (few-shot); needs --shots-from
     #[arg(long, value_name = "K", value_parser = count, allow_negative_numbers = true, requires = "shots_from")]
     pub shots: Option<usize>,
@@ -120,12 +110,8 @@ pub struct EvalArgs {
     /// Sampling temperature, 0 for the most probable token; 0 for one sample and 1 for several when not given
     #[arg(long, value_name = "T", allow_negative_numbers = true)]
     pub temperature: Option<f64>,
-    /// Sample among so many of the most probable tokens
-    #[arg(long, value_name = "K", value_parser = count, allow_negative_numbers = true)]
-    pub top_k: Option<usize>,
-    /// Sample among the fewest tokens that have this much probability together
-    #[arg(long, value_name = "P", allow_negative_numbers = true)]
-    pub top_p: Option<f64>,
+    #[command(flatten)]
+    pub truncation: TruncationArgs,
     /// A response is cut off here, or where the context ends; 3000 when not given
     #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
     pub max_new_tokens: Option<usize>,
@@ -142,9 +128,6 @@ pub struct EvalArgs {
     /// Form of the printed result; the directory gets every file in any case
     #[arg(long, value_enum, default_value_t)]
     pub output: OutputFormat,
-    /// Worker threads; 0: as many as the machine has. Changes no result
-    #[arg(long, default_value_t = 0, value_parser = whole::<usize>, allow_negative_numbers = true)]
-    pub threads: usize,
     /// Device of the model: auto is a CUDA card where this program was built for one and finds it, else the CPU
     #[arg(long, value_name = "WHERE", default_value = "auto", value_parser = DevicePreference::NAMES)]
     pub device: String,
@@ -158,7 +141,7 @@ pub struct EvalArgs {
 impl Command for EvalArgs {
     /// Evaluates.
     fn run(&self) -> Result<(), Failure> {
-        use_threads(self.threads)?;
+        use_threads(self.model.threads)?;
         let (summary, text) = evaluate(self)?;
         match self.output {
             OutputFormat::Text => print(&visible(&text)),
@@ -169,9 +152,10 @@ impl Command for EvalArgs {
 
 /// The evaluation, in a process that has its threads: the numbers, and their text.
 pub(crate) fn evaluate(args: &EvalArgs) -> Result<(EvalSummary, String), Failure> {
-    let (temperature, truncation) = sampling(args)?;
+    let temperature = temperature(args)?;
+    let truncation = args.truncation.checked((temperature == 0.0).then_some("at temperature 0"))?;
     let pass_at = pass_at(args)?;
-    let directory = checkpoint(&args.model)?;
+    let directory = checkpoint(&args.model.model)?;
     let origin = origin(args)?;
     let Questions { benchmarks, origin, remarks } = benchmarks::questions(args, origin, &directory)?;
     let Asked { template, system, args: template_args, from, extraction } =
@@ -255,7 +239,7 @@ fn generate(
 ) -> Result<(EvalSummary, String), Failure> {
     let asked = benchmarks.iter().map(|b| work.prompts(b)).collect::<Result<Vec<_>, _>>()?;
     let slots = work.slots(asked.iter().flat_map(|(_, prompts)| prompts))?;
-    let path = args.out.clone().unwrap_or_else(|| default_directory(&args.model));
+    let path = args.out.clone().unwrap_or_else(|| default_directory(&args.model.model));
     announce(work.settings, benchmarks, &path);
     let heads: Vec<BenchmarkHeader> = benchmarks
         .iter()
@@ -279,9 +263,9 @@ fn generate(
 /// The run that the model is from. One whose configuration cannot be read does not matter where nothing is taken from it.
 fn origin(args: &EvalArgs) -> Result<Option<Origin>, Failure> {
     let paper = args.protocol == Protocol::Paper;
-    match Origin::find(&args.model) {
+    match Origin::find(&args.model.model) {
         Ok(origin) => Ok(origin),
-        Err(e) if paper || (args.template.is_some() && !args.benchmarks.is_empty()) => {
+        Err(e) if paper || (args.prompt.template.is_some() && !args.benchmarks.is_empty()) => {
             say(&format!(
                 "warning: how the model was trained cannot be read: {}",
                 Failure::refused(e).message
@@ -302,30 +286,13 @@ fn asked(
     directory: &Path,
 ) -> Result<Asked, Failure> {
     let of_protocol = args.protocol.template().map(|name| (name, "--protocol paper"));
-    let template = args.template.as_deref().map(|name| (name, "--template")).or(of_protocol);
-    let choice = Choice { template, system: args.system.as_deref(), args: args.template_args.as_deref() };
-    if template.is_some() || benchmarks.iter().any(|b| !b.embedded) {
+    let is_chosen = args.prompt.template.is_some() || of_protocol.is_some();
+    if is_chosen || benchmarks.iter().any(|b| !b.embedded) {
         let origin = origin.filter(|_| benchmarks.iter().any(|b| !b.embedded));
-        return Asked::new(choice, origin, directory);
+        return Asked::new(&args.prompt, of_protocol, origin, directory);
     }
     let from = "embedded problems are asked as they stand".to_owned();
-    Ok(Asked { from, ..Asked::new(choice, None, directory)? })
-}
-
-/// Temperature and which tokens may be drawn.
-fn sampling(args: &EvalArgs) -> Result<(f64, Truncation), Failure> {
-    let temperature = temperature(args)?;
-    if let Some(p) = args.top_p.filter(|p| !(*p > 0.0 && *p <= 1.0)) {
-        let p = significant(p, 17);
-        return Err(Failure::refused(format!("--top-p {p}: must be a number above 0 and at most 1")));
-    }
-    let truncation = Truncation { top_k: args.top_k, top_p: args.top_p };
-    if temperature == 0.0 && !truncation.is_none() {
-        return Err(Failure::refused(
-            "--top-k and --top-p choose among tokens that are drawn; at temperature 0 leave them out",
-        ));
-    }
-    Ok((temperature, truncation))
+    Ok(Asked { from, ..Asked::new(&args.prompt, None, None, directory)? })
 }
 
 fn temperature(args: &EvalArgs) -> Result<f64, Failure> {

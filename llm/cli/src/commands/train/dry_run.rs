@@ -19,7 +19,7 @@ use grpo_lambda_trainer::plan::cards::cards;
 use grpo_lambda_trainer::plan::memory::{self, StepShape};
 use grpo_lambda_trainer::problems::{Problems, Stage};
 use grpo_lambda_trainer::run::progress::say;
-use grpo_lambda_trainer::run::{self, extend};
+use grpo_lambda_trainer::run::{Claim, RunDir};
 use grpo_lambda_trainer::step::evidence::PROVIDED;
 use grpo_lambda_trainer::train::{self, Engines, TrainError};
 
@@ -61,14 +61,10 @@ pub(super) fn plan(
 
 /// Says where the run would be, or which run it would continue. Refuses a directory that the run would refuse.
 fn place(config: &Config, directory: &Path, extends: bool) -> Result<String, Failure> {
-    let is_begun = match extends {
-        true => extend::check(directory, config).map(|_| true).map_err(Failure::refused)?,
-        false => run::is_begun(directory, config).map_err(Failure::refused)?,
-    };
     let shown = directory.display();
-    Ok(match is_begun {
-        true => format!("The run in {shown} would be continued."),
-        false => format!("The run would be in {shown}."),
+    Ok(match RunDir::claim(directory, config, extends).map_err(Failure::refused)? {
+        Claim::Fresh => format!("The run would be in {shown}."),
+        Claim::Resumed | Claim::Extended(_) => format!("The run in {shown} would be continued."),
     })
 }
 

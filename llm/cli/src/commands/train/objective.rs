@@ -44,7 +44,7 @@ pub(super) fn objective(config: &Config) -> String {
     for idle in config.idle() {
         text += &format!("  note: {idle}\n");
     }
-    text + "\n" + &weights(&configured, rl.max_new_tokens)
+    text + "\n" + &weights(configured, rl.max_new_tokens)
 }
 
 /// Positions shown of a response, as shares of its length.

@@ -16,32 +16,32 @@ const COINCIDENCE: f64 = 1e-9;
 
 /// Responses to one prompt that are asked for.
 #[derive(Clone, Copy)]
-pub(super) struct Ask<'a> {
-    pub(super) prompt: &'a [u32],
+pub struct Ask<'a> {
+    pub prompt: &'a [u32],
     /// The number of responses.
-    pub(super) n: usize,
+    pub n: usize,
     /// Length limit of a response.
-    pub(super) limit: usize,
+    pub limit: usize,
     /// No end token before so many tokens.
-    pub(super) at_least: usize,
+    pub at_least: usize,
     /// 0: the most probable token.
-    pub(super) temperature: f64,
-    pub(super) truncation: Truncation,
+    pub temperature: f64,
+    pub truncation: Truncation,
     /// Tokens that end a response; no others do.
-    pub(super) eos: &'a [u32],
+    pub eos: &'a [u32],
     /// The address of the first response's random numbers.
-    pub(super) address: Address,
+    pub address: Address,
 }
 
 impl Ask<'_> {
     /// The seed of response 0; response `i` has this and `i` more. Below 2^62, so that it stays a signed number.
-    pub(super) fn seed(&self) -> u64 {
+    pub fn seed(&self) -> u64 {
         // No response has this number, so that no other random number is read here.
         self.address.response(u64::MAX).bits(0) >> 2
     }
 
     /// The most bytes of an answer: a token takes its id, its name, and a number or two, in a few lists.
-    pub(super) fn longest_answer(&self) -> u64 {
+    pub fn longest_answer(&self) -> u64 {
         let tokens = self.n * self.limit + self.prompt.len() * self.n;
         (1 << 20) + 512 * tokens as u64
     }
@@ -49,7 +49,7 @@ impl Ask<'_> {
 
 /// Why a response ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Finish {
+pub enum Finish {
     /// At an end token.
     Stop,
     /// At the length limit.
@@ -61,7 +61,7 @@ pub(super) enum Finish {
 }
 
 impl Finish {
-    pub(super) fn parse(word: &str) -> Finish {
+    pub fn parse(word: &str) -> Finish {
         match word {
             "stop" => Finish::Stop,
             "length" => Finish::Length,
@@ -73,18 +73,18 @@ impl Finish {
 
 /// A response as a server gave it.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Answered {
-    pub(super) tokens: Vec<u32>,
+pub struct Answered {
+    pub tokens: Vec<u32>,
     /// Each token's, if the server gave one.
-    pub(super) logps: Vec<Option<f64>>,
+    pub logps: Vec<Option<f64>>,
     /// Each token's, from a server that knows them.
-    pub(super) entropies: Option<Vec<f64>>,
-    pub(super) finish: Finish,
+    pub entropies: Option<Vec<f64>>,
+    pub finish: Finish,
 }
 
 impl Answered {
     /// The response, if it can be learned from; `complete` ends it before its last token where it says so.
-    pub(super) fn checked(
+    pub fn checked(
         self,
         ask: &Ask<'_>,
         vocabulary: usize,
@@ -190,7 +190,7 @@ impl Answered {
 
 /// The number of equal responses to a prompt if their seeds should have made them differ: by the server's own log-probabilities, one response
 /// is too improbable to come that often.
-pub(super) fn copies(ask: &Ask<'_>, responses: &[SampledResponse]) -> Option<usize> {
+pub fn copies(ask: &Ask<'_>, responses: &[SampledResponse]) -> Option<usize> {
     let (first, others) = responses.split_first()?;
     let improbable = others.len() as f64 * first.logps.iter().sum::<f64>() < COINCIDENCE.ln();
     let equal = others.iter().all(|other| other.tokens == first.tokens);
@@ -199,21 +199,21 @@ pub(super) fn copies(ask: &Ask<'_>, responses: &[SampledResponse]) -> Option<usi
 
 /// A sequence whose log-probabilities are known here: the server continues it, and scores it on the way.
 #[derive(Clone, Copy)]
-pub(super) struct Probe<'a> {
-    pub(super) prompt: &'a [u32],
+pub struct Probe<'a> {
+    pub prompt: &'a [u32],
     /// Tokens to be sampled.
-    pub(super) limit: usize,
+    pub limit: usize,
 }
 
 /// The temperature of a probe: its log-probabilities differ from those at 1, which a server in raw mode would give.
-pub(super) const PROBE_TEMPERATURE: f64 = 0.5;
+pub const PROBE_TEMPERATURE: f64 = 0.5;
 
 /// The server's answer to a probe.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Probed {
+pub struct Probed {
     /// Log-probabilities of the prompt's tokens from the second on, at temperature 1.
-    pub(super) prompt: Vec<f64>,
-    pub(super) tokens: Vec<u32>,
+    pub prompt: Vec<f64>,
+    pub tokens: Vec<u32>,
     /// Log-probabilities of those tokens, at [`PROBE_TEMPERATURE`].
-    pub(super) logps: Vec<f64>,
+    pub logps: Vec<f64>,
 }

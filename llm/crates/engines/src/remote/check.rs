@@ -8,11 +8,11 @@ use super::error::EngineError;
 use super::vllm::raw_mode;
 
 /// Scores a row from the token at `from` on, at a temperature.
-pub(super) type Score<'a> = dyn Fn(&Rows, ForwardOptions) -> Result<Vec<Vec<f64>>, Error> + 'a;
+pub type Score<'a> = dyn Fn(&Rows, ForwardOptions) -> Result<Vec<Vec<f64>>, Error> + 'a;
 
 /// The weights that a server should have, with the largest mean factor between its probabilities and ours.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Weights {
+pub enum Weights {
     /// The weights that a run has just handed over.
     HandedOver(f64),
     /// The weights of the model that the user names.
@@ -46,7 +46,7 @@ impl Weights {
 }
 
 /// Compares what the server made of `prompt` with our own log-probabilities.
-pub(super) fn compare(
+pub fn compare(
     prompt: &[u32],
     probed: &Probed,
     weights: Weights,

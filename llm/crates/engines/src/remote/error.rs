@@ -11,12 +11,12 @@ pub struct EngineError {
 
 impl EngineError {
     /// The server is away or broke off: the same request may succeed later.
-    pub(super) fn passing(message: impl Into<String>) -> Self {
+    pub fn passing(message: impl Into<String>) -> Self {
         EngineError { message: message.into(), passing: true }
     }
 
     /// The answer is wrong for training, and would be again.
-    pub(super) fn refused(message: impl Into<String>) -> Self {
+    pub fn refused(message: impl Into<String>) -> Self {
         EngineError { message: message.into(), passing: false }
     }
 
@@ -26,7 +26,7 @@ impl EngineError {
     }
 
     /// Puts the place before the message.
-    pub(super) fn at(self, place: &str) -> Self {
+    pub fn at(self, place: &str) -> Self {
         EngineError { message: format!("{place}: {}", self.message), ..self }
     }
 }

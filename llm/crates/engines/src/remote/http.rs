@@ -10,12 +10,12 @@ use super::error::EngineError;
 /// The most time that a connection may take to open.
 const CONNECT: Duration = Duration::from_secs(5);
 /// The longest answer of an endpoint that says little, in bytes.
-pub(super) const SHORT: u64 = 1 << 20;
+pub const SHORT: u64 = 1 << 20;
 /// The environment variable with the token of a server that asks for one.
 const TOKEN: &str = "LLM_TRAIN_TOKEN";
 
 /// A server.
-pub(super) struct Http {
+pub struct Http {
     agent: Agent,
     url: String,
     token: Option<String>,
@@ -23,7 +23,7 @@ pub(super) struct Http {
 
 impl Http {
     /// The server at `url`; a request may take `timeout`.
-    pub(super) fn new(url: &str, timeout: Duration) -> Self {
+    pub fn new(url: &str, timeout: Duration) -> Self {
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
@@ -38,7 +38,7 @@ impl Http {
     }
 
     /// The answer to `GET path`.
-    pub(super) fn get(&self, path: &str) -> Result<Value, EngineError> {
+    pub fn get(&self, path: &str) -> Result<Value, EngineError> {
         let request = self.agent.get(format!("{}{path}", self.url));
         let request = match self.authorization() {
             Some(header) => request.header("Authorization", header),
@@ -48,7 +48,7 @@ impl Http {
     }
 
     /// The answer to `POST path`, of at most `longest` bytes.
-    pub(super) fn post(&self, path: &str, body: Option<&Value>, longest: u64) -> Result<Value, EngineError> {
+    pub fn post(&self, path: &str, body: Option<&Value>, longest: u64) -> Result<Value, EngineError> {
         let request = self.agent.post(format!("{}{path}", self.url));
         let request = match self.authorization() {
             Some(header) => request.header("Authorization", header),
@@ -82,7 +82,7 @@ impl Http {
 }
 
 /// The JSON of an answer, if it is a successful one; an empty one is null.
-pub(super) fn value_of(place: &str, status: u16, text: &str) -> Result<Value, EngineError> {
+pub fn value_of(place: &str, status: u16, text: &str) -> Result<Value, EngineError> {
     let value = if text.trim().is_empty() { Ok(Value::Null) } else { serde_json::from_str(text) };
     if !(200..300).contains(&status) {
         let said = value.map_or_else(|_| line(text), |value| complaint(&value));

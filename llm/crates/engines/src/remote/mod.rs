@@ -6,19 +6,22 @@
 //! ```
 //! Token ids go in and come out; no text is tokenised twice. What a server could get wrong silently is refused by name.
 
-mod answer;
-mod check;
+#[doc(hidden)]
+pub mod answer;
+#[doc(hidden)]
+pub mod check;
 mod error;
 mod follower;
-#[cfg(test)]
-mod fuzz_tests;
-mod http;
-mod sampler;
-mod server;
-#[cfg(test)]
-mod tests;
-mod vllm;
-mod weights;
+#[doc(hidden)]
+pub mod http;
+#[doc(hidden)]
+pub mod sampler;
+#[doc(hidden)]
+pub mod server;
+#[doc(hidden)]
+pub mod vllm;
+#[doc(hidden)]
+pub mod weights;
 
 pub use error::EngineError;
 pub use follower::ServerFollower;

@@ -15,13 +15,13 @@ use grpo_lambda_trainer::run::progress::say;
 const PROBE: (usize, usize) = (64, 8);
 
 /// The answers to the questions of a request; `None` for those that are open.
-pub(super) type Answers = Vec<Option<Vec<Answered>>>;
+pub type Answers = Vec<Option<Vec<Answered>>>;
 
 /// True if an attempt brought more answers; and its failure.
-pub(super) type Attempted = (bool, Result<(), EngineError>);
+pub type Attempted = (bool, Result<(), EngineError>);
 
 /// Names the server where its context is too short, and not the model's.
-fn of_server(e: RolloutError) -> RolloutError {
+pub fn of_server(e: RolloutError) -> RolloutError {
     match e {
         RolloutError::TooLong { prompt, tokens, new, limit } => RolloutError::External(
             format!(
@@ -37,7 +37,7 @@ fn of_server(e: RolloutError) -> RolloutError {
 impl Server {
     /// Samples the responses to `request`. `attempt` asks for answers that are missing; it is repeated after the server was away, with the
     /// request's seeds, and so for the same responses.
-    pub(super) fn responses(
+    pub fn responses(
         &self,
         request: &SamplingRequest<'_>,
         own_context: usize,
@@ -72,7 +72,7 @@ impl Server {
     }
 
     /// Asks the questions that are open. The failure, if there was one.
-    pub(super) fn ask_open(&self, asks: &[Ask<'_>], answers: &Answers) -> (Answers, Option<EngineError>) {
+    pub fn ask_open(&self, asks: &[Ask<'_>], answers: &Answers) -> (Answers, Option<EngineError>) {
         let open: Vec<usize> = (0..asks.len()).filter(|i| answers[*i].is_none()).collect();
         let (given, failure) = self.ask(asks, &open);
         let mut fresh: Answers = vec![None; asks.len()];
@@ -82,7 +82,7 @@ impl Server {
 
     /// Refuses a server that does not have the weights behind `score`, or gives other log-probabilities than those of the distribution it samples
     /// from. The first prompt of `request` is scored and continued.
-    pub(super) fn check_weights(
+    pub fn check_weights(
         &self,
         request: &SamplingRequest<'_>,
         weights: Weights,
@@ -98,7 +98,7 @@ impl Server {
 }
 
 /// Puts fresh answers to those that are there; whether there are any.
-pub(super) fn merge(answers: &mut Answers, fresh: Answers) -> bool {
+pub fn merge(answers: &mut Answers, fresh: Answers) -> bool {
     let mut more = false;
     for (answer, fresh) in answers.iter_mut().zip(fresh) {
         if fresh.is_some() {
@@ -137,18 +137,5 @@ impl<D: Borrow<Decoder<f32>>> Sampler for RemoteSampler<D> {
         let own: &Decoder<f32> = self.own.borrow();
         let context = own.config().max_position_embeddings;
         self.server.responses(request, context, &|asks, answers| self.attempt(request, asks, answers))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_prompt_beyond_the_servers_context_names_the_server() {
-        let said =
-            of_server(RolloutError::TooLong { prompt: 3, tokens: 600, new: 1536, limit: 2048 }).to_string();
-        let expected = "prompt 3 has 600 tokens; with 1536 new ones it exceeds the server's context of 2048; start the server with";
-        assert!(said.starts_with(expected), "{said}");
     }
 }

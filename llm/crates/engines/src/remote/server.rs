@@ -57,24 +57,24 @@ impl Server {
         &self.served.model
     }
 
-    pub(super) fn settings(&self) -> &RolloutConfig {
+    pub fn settings(&self) -> &RolloutConfig {
         &self.settings
     }
 
-    pub(super) fn version(&self) -> Result<String, EngineError> {
+    pub fn version(&self) -> Result<String, EngineError> {
         Vllm.version(&self.http)
     }
 
-    pub(super) fn load(&self, directory: &str, version: &str) -> Result<(), EngineError> {
+    pub fn load(&self, directory: &str, version: &str) -> Result<(), EngineError> {
         Vllm.load(&self.http, directory, version)
     }
 
-    pub(super) fn probe(&self, probe: Probe<'_>) -> Result<Probed, EngineError> {
+    pub fn probe(&self, probe: Probe<'_>) -> Result<Probed, EngineError> {
         Vllm.probe(&self.http, &self.served, probe)
     }
 
     /// Asks the questions that have no answer yet, several at a time, until one fails. Answers by question, and the failure.
-    pub(super) fn ask(
+    pub fn ask(
         &self,
         asks: &[Ask<'_>],
         open: &[usize],
@@ -116,7 +116,7 @@ impl Server {
     }
 
     /// The responses of answers to `asks`, if they can be learned from.
-    pub(super) fn checked(
+    pub fn checked(
         &self,
         asks: &[Ask<'_>],
         answers: Vec<Vec<Answered>>,
@@ -141,7 +141,7 @@ impl Server {
     }
 
     /// Waits until the server answers again, at most as long as a request may take.
-    pub(super) fn wait(&self) -> Result<(), EngineError> {
+    pub fn wait(&self) -> Result<(), EngineError> {
         let until = Instant::now() + self.settings.timeout;
         loop {
             std::thread::sleep(PAUSE);
@@ -161,7 +161,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// The questions of a request, one for each prompt.
-pub(super) fn questions<'a>(request: &SamplingRequest<'a>) -> Vec<Ask<'a>> {
+pub fn questions<'a>(request: &SamplingRequest<'a>) -> Vec<Ask<'a>> {
     let one = |prompt: usize| Ask {
         prompt: request.prompts[prompt],
         n: request.group,

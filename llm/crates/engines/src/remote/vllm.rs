@@ -8,17 +8,17 @@ use super::error::EngineError;
 use super::http::{Http, SHORT};
 
 /// The endpoints of the server.
-pub(super) struct Vllm;
+pub struct Vllm;
 
 /// The model that a server has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Served {
+pub struct Served {
     /// The name under which it serves the model.
-    pub(super) model: String,
+    pub model: String,
     /// Its context in tokens. `None` if it does not say.
-    pub(super) context: Option<usize>,
+    pub context: Option<usize>,
     /// True for a server with this program's own sampler (a test has one): it takes the address of a response's random numbers in place of a seed.
-    pub(super) takes_addresses: bool,
+    pub takes_addresses: bool,
 }
 
 const COMPLETIONS: &str = "/v1/completions";
@@ -62,7 +62,7 @@ struct Logprobs {
 
 impl Vllm {
     /// The model of this name, or the only one.
-    pub(super) fn served(&self, http: &Http, model: Option<&str>) -> Result<Served, EngineError> {
+    pub fn served(&self, http: &Http, model: Option<&str>) -> Result<Served, EngineError> {
         http.get("/health")?;
         let models: Models = read(http.get("/v1/models")?)?;
         let names = || models.data.iter().map(|m| m.id.as_str()).collect::<Vec<_>>().join(", ");
@@ -89,12 +89,7 @@ impl Vllm {
     }
 
     /// Responses to one prompt.
-    pub(super) fn sample(
-        &self,
-        http: &Http,
-        served: &Served,
-        ask: &Ask<'_>,
-    ) -> Result<Vec<Answered>, EngineError> {
+    pub fn sample(&self, http: &Http, served: &Served, ask: &Ask<'_>) -> Result<Vec<Answered>, EngineError> {
         let mut body = question(served, ask.prompt, ask.limit, ask.temperature);
         let more = json!({
             "n": ask.n,
@@ -114,12 +109,7 @@ impl Vllm {
     }
 
     /// Scores a known sequence and continues it.
-    pub(super) fn probe(
-        &self,
-        http: &Http,
-        served: &Served,
-        probe: Probe<'_>,
-    ) -> Result<Probed, EngineError> {
+    pub fn probe(&self, http: &Http, served: &Served, probe: Probe<'_>) -> Result<Probed, EngineError> {
         let mut body = question(served, probe.prompt, probe.limit, PROBE_TEMPERATURE);
         extend(&mut body, json!({"n": 1, "top_p": 1.0, "top_k": 0, "seed": 0, "prompt_logprobs": 0}));
         let longest = SHORT + 2048 * (probe.prompt.len() + probe.limit) as u64;
@@ -127,7 +117,7 @@ impl Vllm {
     }
 
     /// The name of the weights that the server has.
-    pub(super) fn version(&self, http: &Http) -> Result<String, EngineError> {
+    pub fn version(&self, http: &Http) -> Result<String, EngineError> {
         let info = http.get("/weight_info").map_err(needs_dev_mode)?;
         let version = info.get("weight_version").and_then(Value::as_str).map(str::to_owned);
         version.ok_or_else(|| EngineError::refused(format!("/weight_info has no weight_version: {info}")))
@@ -136,7 +126,7 @@ impl Vllm {
     /// Makes the server read the weights in `directory` and call them `version`.
     ///
     /// Requests wait from `/pause` to `/resume`; without the reset, cached keys and values would be those of the old weights.
-    pub(super) fn load(&self, http: &Http, directory: &str, version: &str) -> Result<(), EngineError> {
+    pub fn load(&self, http: &Http, directory: &str, version: &str) -> Result<(), EngineError> {
         http.post("/pause?mode=keep", None, SHORT).map_err(needs_dev_mode)?;
         let reload = json!({"method": "reload_weights", "kwargs": {"weights_path": directory}});
         let loaded = http
@@ -179,7 +169,7 @@ fn extend(body: &mut Map<String, Value>, more: Value) {
 }
 
 /// The responses of an answer to `ask`.
-pub(super) fn responses(answer: Value, ask: &Ask<'_>) -> Result<Vec<Answered>, EngineError> {
+pub fn responses(answer: Value, ask: &Ask<'_>) -> Result<Vec<Answered>, EngineError> {
     let choices = read::<Completions>(answer)?.choices;
     if choices.len() != ask.n {
         return Err(EngineError::refused(format!(
@@ -192,7 +182,7 @@ pub(super) fn responses(answer: Value, ask: &Ask<'_>) -> Result<Vec<Answered>, E
 }
 
 /// The result of `probe` in an answer.
-pub(super) fn probed(answer: Value, probe: Probe<'_>) -> Result<Probed, EngineError> {
+pub fn probed(answer: Value, probe: Probe<'_>) -> Result<Probed, EngineError> {
     let mut choices = read::<Completions>(answer)?.choices;
     let Some(mut choice) = choices.pop() else {
         return Err(EngineError::refused("the answer has no choice; one was asked for"));
@@ -257,6 +247,6 @@ fn needs_dev_mode(error: EngineError) -> EngineError {
 }
 
 /// The line about a server in raw mode.
-pub(super) fn raw_mode() -> String {
+pub fn raw_mode() -> String {
     format!("its log-probabilities leave the temperature out (raw_logprobs); {MODE}")
 }

@@ -12,16 +12,16 @@ use grpo_lambda_trainer::run::{RunId, read_id};
 use grpo_lambda_trainer::step::engine::Engine;
 
 /// The file that marks a directory as a hand-over, with the number of its run.
-const MARK: &str = "llm-train-run";
+pub const MARK: &str = "llm-train-run";
 /// The tensor that a server with a tied head does not read from the embedding, which vLLM keeps twice on the CPU.
 const HEAD: &str = "lm_head.weight";
 
 /// The directory in which a run hands checkpoints over. Nothing there is removed that does not carry the run's mark.
 #[derive(Debug)]
-pub(super) struct HandOver {
+pub struct HandOver {
     directory: PathBuf,
     /// The directory of the run.
-    run: PathBuf,
+    pub run: PathBuf,
     /// The number of the run, once a checkpoint was handed over.
     id: Option<RunId>,
     /// True if the directory was not there before.
@@ -31,12 +31,12 @@ pub(super) struct HandOver {
 }
 
 impl HandOver {
-    pub(super) fn new(directory: PathBuf, run: PathBuf) -> Self {
+    pub fn new(directory: PathBuf, run: PathBuf) -> Self {
         HandOver { directory, run, id: None, made: false, current: None }
     }
 
     /// The directory with the engine's weights, written if they have moved. Older ones are removed.
-    pub(super) fn directory(&mut self, engine: &dyn Engine) -> Result<PathBuf, Error> {
+    pub fn directory(&mut self, engine: &dyn Engine) -> Result<PathBuf, Error> {
         let steps = engine.steps();
         if let Some((current, _)) = self.current.as_ref().filter(|(_, then)| *then == steps) {
             return Ok(current.clone());
@@ -52,7 +52,7 @@ impl HandOver {
     }
 
     /// A new directory with the mark of the run `id`; those before it are removed.
-    fn next(&mut self, id: RunId) -> io::Result<PathBuf> {
+    pub fn next(&mut self, id: RunId) -> io::Result<PathBuf> {
         self.made |= !self.directory.exists();
         fs::create_dir_all(&self.directory)?;
         remove_own(&self.directory, &id)?;
@@ -121,60 +121,4 @@ fn remove_own(directory: &Path, id: &RunId) -> io::Result<()> {
         drop(fs::remove_dir(&path));
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-
-    use super::{Disk, HandOver, MARK, fs, read_id};
-
-    #[test]
-    fn a_run_removes_its_own_checkpoints_and_nothing_else() {
-        let folder = tempfile::tempdir().unwrap();
-        let shared = folder.path().join("shared");
-        let begun = |number: &str| {
-            let run = folder.path().join(number);
-            fs::create_dir_all(&run).unwrap();
-            fs::write(run.join("id"), number).unwrap();
-            let mut hand_over = HandOver::new(shared.clone(), run);
-            let id = read_id(&Disk::default(), &hand_over.run).unwrap().unwrap();
-            let path = hand_over.next(id).unwrap();
-            fs::write(path.join("model.safetensors"), "w").unwrap();
-            (hand_over, path)
-        };
-        let (one, two) = ("0123456789abcdef", "fedcba9876543210");
-        // Names that are not ours, or ours without the mark, or with that of another run.
-        let others = [
-            "weights-1/x".to_owned(),
-            format!("weights-{one}-x/x"),
-            format!("weights-{one}-1/x"),
-            format!("weights-{one}-2/{MARK}"),
-        ];
-        for file in others.iter().map(|file| shared.join(file)) {
-            fs::create_dir_all(file.parent().unwrap()).unwrap();
-            fs::write(file, two).unwrap();
-        }
-        // A link to a directory elsewhere, although it has the mark.
-        let elsewhere = folder.path().join("elsewhere");
-        fs::create_dir(&elsewhere).unwrap();
-        fs::write(elsewhere.join(MARK), one).unwrap();
-        std::os::unix::fs::symlink(&elsewhere, shared.join(format!("weights-{one}-9"))).unwrap();
-        let ((killed, left), (beside, of_another)) = (begun(one), begun(two));
-        assert!(
-            left.ends_with(format!("weights-{one}-3")) && of_another.ends_with(format!("weights-{two}-1"))
-        );
-        std::mem::forget(killed);
-        fs::write(left.join("optimiser"), "o").unwrap();
-        let (again, path) = begun(one);
-        assert!(path == left && !path.join("optimiser").exists(), "removed and written anew");
-        drop(again);
-        assert!(!left.exists() && of_another.join("model.safetensors").exists());
-        drop(beside);
-        assert!(
-            others.iter().all(|file| fs::read_to_string(shared.join(file)).is_ok_and(|text| text == two))
-        );
-        assert_eq!(fs::read_dir(&shared).unwrap().count(), others.len() + 1);
-        assert!(elsewhere.join(MARK).exists());
-    }
 }

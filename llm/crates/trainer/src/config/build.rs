@@ -73,10 +73,10 @@ pub(super) fn build(RawSettings(mut given): RawSettings) -> Result<Config, Confi
             "rl.max_new_tokens = {longest}: the method's settings (method.matrix_length) take responses of at most {max} tokens"
         )));
     }
-    sampling::check(&values, &configured)?;
     for (key, value) in configured.settings.entries() {
         // `auto` is kept, so that the divisor follows a changed completion limit.
         values.entry(format!("{METHOD}{key}")).or_insert_with(|| value.to_owned());
     }
-    typed::read(values)
+    let config = typed::read(values, configured)?;
+    sampling::check(&config).map(|()| config)
 }

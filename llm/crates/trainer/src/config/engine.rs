@@ -1,21 +1,15 @@
 //! [`EngineKind`]: the program part that computes.
 
-/// The engine of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum EngineKind {
-    /// Our own decoders, on the CPU or a CUDA card.
-    #[default]
-    Own,
-    /// Candle's tensors, on the CPU, a CUDA card or a Mac.
-    Candle,
-}
+use super::words::words;
 
-impl EngineKind {
-    /// Their names.
-    pub const NAMES: [&str; 2] = ["own", "candle"];
-
-    /// One of [`EngineKind::NAMES`].
-    pub(super) fn parse(name: &str) -> Option<Self> {
-        Some([EngineKind::Own, EngineKind::Candle][Self::NAMES.iter().position(|n| *n == name)?])
+words! {
+    /// The engine of a run.
+    #[derive(Default)]
+    pub enum EngineKind {
+        /// Our own decoders, on the CPU or a CUDA card.
+        #[default]
+        Own = "own",
+        /// Candle's tensors, on the CPU, a CUDA card or a Mac.
+        Candle = "candle",
     }
 }

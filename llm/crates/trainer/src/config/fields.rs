@@ -14,20 +14,18 @@ pub enum ValueKind {
     Setting(Kind),
     /// A whole number in `min..=max`.
     Integer { min: u64, max: u64 },
-    /// `none` or a whole number in `min..=max`.
-    OptionalInteger { min: u64, max: u64 },
+    /// `none` or a value of this kind.
+    Optional(&'static ValueKind),
     /// Whole numbers in `min..=max`, at least one.
     Integers { min: u64, max: u64 },
     /// Some of these words, each once, at least one; written in this order.
     Words(&'static [&'static str]),
     /// A finite number greater than 0.
     Positive,
-    /// `none` or a finite number greater than 0.
-    OptionalPositive,
-    /// `none` or two finite numbers, the lower first.
-    OptionalRange,
-    /// `none` or a path.
-    OptionalPath,
+    /// Two finite numbers, the lower first.
+    Range,
+    /// A path.
+    Path,
     /// A text of at least one character; this is the default.
     Text(&'static str),
 }
@@ -38,15 +36,14 @@ impl fmt::Display for ValueKind {
             ValueKind::Setting(kind) => write!(f, "{kind}"),
             ValueKind::Integer { min, max: ANY } => write!(f, "a whole number of at least {min}"),
             ValueKind::Integer { min, max } => write!(f, "a whole number from {min} to {max}"),
-            ValueKind::OptionalInteger { min, .. } => write!(f, "none or a whole number of at least {min}"),
+            ValueKind::Optional(kind) => write!(f, "none or {kind}"),
             ValueKind::Integers { min, max } => {
                 write!(f, "a list of whole numbers from {min} to {max}, as in 1,2")
             }
             ValueKind::Words(words) => write!(f, "a list of {}", words.join(", ")),
             ValueKind::Positive => write!(f, "a number greater than 0"),
-            ValueKind::OptionalPositive => write!(f, "none or a number greater than 0"),
-            ValueKind::OptionalRange => write!(f, "none or two numbers, the lower first, as in 0.1,0.9"),
-            ValueKind::OptionalPath => write!(f, "none or a directory"),
+            ValueKind::Range => write!(f, "two numbers, the lower first, as in 0.1,0.9"),
+            ValueKind::Path => write!(f, "a directory"),
             ValueKind::Text(unsaid) => write!(f, "{unsaid}, or a text of at least one character"),
         }
     }
@@ -80,8 +77,8 @@ impl ValueKind {
             ValueKind::Integer { min, max } => {
                 whole(text).filter(|n| (min..=max).contains(n)).map(|n| n.to_string())
             }
-            ValueKind::OptionalInteger { .. } if text == "none" => Some(text.to_owned()),
-            ValueKind::OptionalInteger { min, max } => ValueKind::Integer { min, max }.canonical(text),
+            ValueKind::Optional(_) if text == "none" => Some(text.to_owned()),
+            ValueKind::Optional(kind) => kind.canonical(text),
             ValueKind::Integers { min, max } => {
                 let inner = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')).unwrap_or(text);
                 let numbers: Option<Vec<u64>> = inner.split(',').map(whole).collect();
@@ -96,11 +93,8 @@ impl ValueKind {
                 (distinct && known).then(|| ordered.join(","))
             }
             ValueKind::Positive => positive(text),
-            ValueKind::OptionalPositive if text == "none" => Some(text.to_owned()),
-            ValueKind::OptionalPositive => positive(text),
-            ValueKind::OptionalRange if text == "none" => Some(text.to_owned()),
-            ValueKind::OptionalRange => range(text).map(|[low, high]| format!("{low},{high}")),
-            ValueKind::OptionalPath | ValueKind::Text(_) => (!text.is_empty()).then(|| text.to_owned()),
+            ValueKind::Range => range(text).map(|[low, high]| format!("{low},{high}")),
+            ValueKind::Path | ValueKind::Text(_) => (!text.is_empty()).then(|| text.to_owned()),
         }
     }
 
@@ -119,7 +113,7 @@ impl ValueKind {
     /// A canonical value as TOML.
     pub(super) fn toml(self, value: &str) -> String {
         match self {
-            ValueKind::OptionalInteger { .. } if value != "none" => value.to_owned(),
+            ValueKind::Optional(kind) if value != "none" => kind.toml(value),
             ValueKind::Integer { .. } | ValueKind::Setting(Kind::Flag) => value.to_owned(),
             ValueKind::Setting(Kind::Choice(_)) if value.parse::<u64>().is_ok() => value.to_owned(),
             ValueKind::Integers { .. } => format!("[{}]", value.replace(',', ", ")),

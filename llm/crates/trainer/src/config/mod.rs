@@ -24,6 +24,7 @@ mod section;
 mod sections;
 mod task;
 mod typed;
+mod words;
 
 pub use engine::EngineKind;
 pub use error::ConfigError;
@@ -31,6 +32,7 @@ pub use fields::{Field, ValueKind};
 pub use idle::idle_settings;
 pub use presets::{PRESETS, Preset};
 pub use rollout::{RolloutConfig, rollout_url};
+pub use sampling::Sampling;
 pub use sections::{
     AdamConfig, CheckpointConfig, ENGINES, EvalConfig, GpuConfig, MemoryConfig, ModelShape, ModelSource,
     RlConfig, SftConfig, fields,
@@ -39,6 +41,7 @@ pub use sections::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use grpo_lambda::methods::Configured;
 use grpo_lambda::settings::did_you_mean;
@@ -48,7 +51,7 @@ use grpo_lambda_decoder::optim::AdamWSettings;
 use grpo_lambda_gpu::Dtype;
 use grpo_lambda_gpu::select::DevicePreference;
 
-use self::build::{build, configure};
+use self::build::build;
 use self::fields::toml_scalar;
 use self::given::RawSettings;
 use crate::input::task::TaskSource;
@@ -62,7 +65,7 @@ const METHOD_NAME: &str = "method.name";
 const LARGEST_FILE: u64 = 16 << 20;
 
 /// A resolved configuration.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone)]
 pub struct Config {
     /// The seed of all random numbers.
     pub seed: u64,
@@ -87,8 +90,21 @@ pub struct Config {
     pub eval: EvalConfig,
     pub checkpoint: CheckpointConfig,
     pub method: String,
+    configured: Arc<Configured>,
     /// Every value in its canonical spelling, `method.*` included; the other fields are parsed from it.
     values: BTreeMap<String, String>,
+}
+
+impl PartialEq for Config {
+    fn eq(&self, other: &Config) -> bool {
+        self.values == other.values
+    }
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.values.fmt(f)
+    }
 }
 
 impl Config {
@@ -189,11 +205,8 @@ impl Config {
     }
 
     /// The method with its settings.
-    ///
-    /// # Panics
-    /// Never: its settings were checked when the configuration was read.
-    pub fn configured(&self) -> Configured {
-        configure(&self.values).expect("settings were checked when the configuration was read")
+    pub fn configured(&self) -> &Configured {
+        &self.configured
     }
 
     /// A line for each changed setting of the method that has no effect beside the others.

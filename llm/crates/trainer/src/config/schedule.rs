@@ -1,22 +1,15 @@
 //! Learning-rate schedules: linear warm-up, then a shape.
 
-/// Shape of the learning-rate schedule after warm-up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ScheduleShape {
-    Constant,
-    /// Falls linearly to 0.
-    Linear,
-    /// Falls to 0 along half a cosine.
-    Cosine,
-}
+use super::words::words;
 
-impl ScheduleShape {
-    /// `constant`, `linear`, `cosine`.
-    pub const NAMES: [&str; 3] = ["constant", "linear", "cosine"];
-
-    pub fn parse(name: &str) -> Option<ScheduleShape> {
-        let shapes = [ScheduleShape::Constant, ScheduleShape::Linear, ScheduleShape::Cosine];
-        ScheduleShape::NAMES.iter().position(|n| *n == name).map(|i| shapes[i])
+words! {
+    /// Shape of the learning-rate schedule after warm-up.
+    pub enum ScheduleShape {
+        Constant = "constant",
+        /// Falls linearly to 0.
+        Linear = "linear",
+        /// Falls to 0 along half a cosine.
+        Cosine = "cosine",
     }
 }
 

@@ -8,7 +8,9 @@ use grpo_lambda_gpu::{Dtype, StatePlace};
 
 use super::engine::EngineKind;
 use super::fields;
+use super::sampling::Sampling;
 use super::schedule::ScheduleShape;
+use super::words::TaskKind;
 use crate::input::data::OnBadRow;
 
 /// A type that a canonical value is read into.
@@ -55,6 +57,8 @@ value! {
     EngineKind: EngineKind::parse;
     StatePlace: StatePlace::parse;
     ScheduleShape: ScheduleShape::parse;
+    TaskKind: TaskKind::parse;
+    Sampling: Sampling::parse;
     OnBadRow: OnBadRow::parse;
 }
 

@@ -13,9 +13,10 @@ use grpo_lambda_gpu::{Dtype, StatePlace};
 
 use super::engine::EngineKind;
 use super::fields::{ANY, Field, ValueKind};
-use super::sampling::SAMPLING;
+use super::sampling::Sampling;
 use super::schedule::{Schedule, ScheduleShape};
 use super::section::{read_value, section};
+use super::words::TaskKind;
 use crate::input::data::OnBadRow;
 use crate::input::task::Level;
 
@@ -129,7 +130,7 @@ section! {
     /// The model to start from, and the shape of a new one.
     #[derive(Clone, Debug, PartialEq)]
     pub(super) struct ModelFields in "model." {
-        checkpoint: Option<PathBuf> = ValueKind::OptionalPath, "none", "directory of a Hugging Face checkpoint to start from, or none for random weights";
+        checkpoint: Option<PathBuf> = ValueKind::Optional(&ValueKind::Path), "none", "directory of a Hugging Face checkpoint to start from, or none for random weights";
         hidden: usize = integer(8, 65536), "128", "width";
         layers: usize = integer(1, 512), "4", "blocks";
         heads: usize = integer(1, 512), "4", "attention heads";
@@ -154,7 +155,7 @@ section! {
     /// The problems.
     #[derive(Clone, Debug, PartialEq)]
     pub(super) struct TaskFields in "task." {
-        kind: String = choice(&["stories", "addition", "dataset"]), "stories", "word problems, sums of two digits (for tests), or the rows of a data set";
+        kind: TaskKind = choice(&TaskKind::NAMES), "stories", "word problems, sums of two digits (for tests), or the rows of a data set";
         levels: Vec<usize> = ValueKind::Integers { min: 1, max: Level::MAX_STEPS as u64 }, "1,2,3", "steps of the word problems, equally often";
         max_operand: u32 = integer(Level::MIN_OPERAND as u64, Level::MAX_OPERAND as u64), "12", "largest number in a word problem";
         data: Option<String> = ValueKind::Text("none"), "none", "the data set: a file, a directory, owner/name in the Hugging Face cache, or tiny:sums, which the program holds; :SPLIT or :SUBSET/SPLIT after it chooses one";
@@ -165,8 +166,8 @@ section! {
         extract: String = choice(&["template", "auto", "boxed", "tag", "lenient-tag", "any", "free"]), "template", "where the answer stands in a response, for reward and held-out accuracy: where the template asks for it, or as --extract of grade";
         rules: String = ValueKind::Text("strict"), "strict", "by which rules it is compared with the reference, as --rules of grade: strict, lenient, lenient,-solutions, ...";
         on_bad_row: OnBadRow = choice(&OnBadRow::NAMES), "refuse", "what happens to rows that cannot be used";
-        max_prompt_tokens: Option<usize> = ValueKind::OptionalInteger { min: 1, max: ANY }, "none", "rows with a longer prompt are left out and counted, of training and of what is held out; none: only those that do not fit into the model, which task.on_bad_row decides on";
-        max_solution_tokens: Option<usize> = ValueKind::OptionalInteger { min: 1, max: ANY }, "none", "the same of the worked solution";
+        max_prompt_tokens: Option<usize> = ValueKind::Optional(&integer(1, ANY)), "none", "rows with a longer prompt are left out and counted, of training and of what is held out; none: only those that do not fit into the model, which task.on_bad_row decides on";
+        max_solution_tokens: Option<usize> = ValueKind::Optional(&integer(1, ANY)), "none", "the same of the worked solution";
     }
 }
 
@@ -205,7 +206,7 @@ section! {
         lr: f64 = ValueKind::Positive, "0.002", "peak learning rate";
         warmup: u64 = integer(0, ANY), "20", "steps of linear warm-up";
         schedule: ScheduleShape = SCHEDULES, "cosine", "learning rate after warm-up";
-        grad_clip: Option<f64> = ValueKind::OptionalPositive, "1", "largest gradient norm; none: no clipping";
+        grad_clip: Option<f64> = ValueKind::Optional(&ValueKind::Positive), "1", "largest gradient norm; none: no clipping";
     }
 }
 
@@ -217,7 +218,7 @@ section! {
         steps: u64 = integer(0, ANY), "100", "RL steps; 0: none";
         prompts_per_step: usize = integer(1, 1 << 20), "16", "problems per step";
         group_size: usize = integer(2, 1 << 16), "8", "responses per problem; one alone has no baseline";
-        sampling: String = choice(&SAMPLING), "independent", "systematic: the responses of a group are decoded from evenly spaced codes, in rl.sets sets with a random shift each; each response alone has the policy's distribution, and their mean varies less; for methods that compare sets, as systematic_rloo";
+        sampling: Sampling = choice(&Sampling::NAMES), "independent", "systematic: the responses of a group are decoded from evenly spaced codes, in rl.sets sets with a random shift each; each response alone has the policy's distribution, and their mean varies less; for methods that compare sets, as systematic_rloo";
         sets: usize = integer(1, 1 << 16), "2", "sets of a systematic group: method.sets must be the same";
         inner_updates: usize = integer(1, 1000), "1", "gradient steps per sampled batch (mu)";
         lr: f64 = ValueKind::Positive, "0.0002", "peak learning rate";
@@ -225,9 +226,9 @@ section! {
         schedule: ScheduleShape = SCHEDULES, "constant", "learning rate after warm-up";
         max_new_tokens: usize = integer(1, 1 << 20), "64", "a response is cut off here";
         temperature: f64 = number(MIN_TEMPERATURE, MAX_TEMPERATURE), "1", "sampling temperature; log-probabilities use it too";
-        grad_clip: Option<f64> = ValueKind::OptionalPositive, "1", "largest gradient norm; none: no clipping";
+        grad_clip: Option<f64> = ValueKind::Optional(&ValueKind::Positive), "1", "largest gradient norm; none: no clipping";
         dynamic_sampling: bool = FLAG, "false", "sample further prompts, four times as many at most, until enough groups have both right and wrong responses; rows of a data set for this come from epochs of their own; reward and accuracy are then those of the groups kept";
-        dynamic_band: Option<[f64; 2]> = ValueKind::OptionalRange, "none", "with rl.dynamic_sampling, the groups to keep: those whose mean reward is from one number to the other, as in 0.1,0.9, for rewards that are not 0 or 1; none: those with both right and wrong responses";
+        dynamic_band: Option<[f64; 2]> = ValueKind::Optional(&ValueKind::Range), "none", "with rl.dynamic_sampling, the groups to keep: those whose mean reward is from one number to the other, as in 0.1,0.9, for rewards that are not 0 or 1; none: those with both right and wrong responses";
         max_nan_steps: u64 = integer(1, ANY), "3", "consecutive steps skipped for a NaN gradient before the run stops";
         max_logp_error: f64 = number(1.0, f64::INFINITY), "1.05", "where sampler and trainer round differently (on a card, or with another rollout.engine): the factor between their probabilities of a token, on average, above which the run stops";
     }
@@ -257,8 +258,8 @@ section! {
         format: f64 = WEIGHT, "0", "weight of the layout <think>..</think><answer>..</answer>, which is worth 1";
         tag_count: f64 = WEIGHT, "0", "weight of the layout's four tags, each worth 0.25 when it stands there once";
         overlong: f64 = WEIGHT, "0", "weight of the penalty of long responses, down to -1 (DAPO's soft overlong punishment)";
-        overlong_limit: Option<f64> = ValueKind::OptionalPositive, "none", "tokens at which that penalty reaches -1; none: rl.max_new_tokens";
-        overlong_cache: Option<f64> = ValueKind::OptionalPositive, "none", "tokens before the limit over which it grows; none: a fifth of the limit, as in DAPO";
+        overlong_limit: Option<f64> = ValueKind::Optional(&ValueKind::Positive), "none", "tokens at which that penalty reaches -1; none: rl.max_new_tokens";
+        overlong_cache: Option<f64> = ValueKind::Optional(&ValueKind::Positive), "none", "tokens before the limit over which it grows; none: a fifth of the limit, as in DAPO";
         regex: Option<String> = ValueKind::Text("none"), "none", "a regular expression; a response in which it matches gets 1, else 0";
         regex_weight: f64 = WEIGHT, "1", "weight of reward.regex, where there is one";
         command: Option<String> = ValueKind::Text("none"), "none", "a program of your own, as in python3 my_reward.py: a JSON line with prompt, completion, gold, tokens, token_ids, step and the row's other columns for each response in, a number a line out; it is kept open";
@@ -308,7 +309,7 @@ learning_rates!(SftConfig RlConfig);
 impl RlConfig {
     /// The sets in which the responses of a group are sampled systematically; `None` for independent responses.
     pub fn systematic_sets(&self) -> Option<Sets> {
-        (self.sampling != SAMPLING[0]).then(|| Sets::new(self.sets))
+        (self.sampling == Sampling::Systematic).then(|| Sets::new(self.sets))
     }
 }
 

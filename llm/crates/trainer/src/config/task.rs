@@ -4,6 +4,7 @@ use grpo_lambda_grade::{Extraction, Rules};
 
 use super::error::ConfigError;
 use super::sections::{ColumnFields, TaskFields};
+use super::words::TaskKind;
 use crate::input::data::Columns;
 use crate::input::prompt::arguments;
 use crate::input::task::{AnswerReading, DatasetTask, LengthFilter, Level, Task, TaskSource};
@@ -14,11 +15,11 @@ pub(super) fn read(task: TaskFields, columns: ColumnFields) -> Result<TaskSource
     if let Some(args) = &task.template_args {
         arguments(args).map_err(|e| ConfigError::Conflict(format!("task.template_args: {e}")))?;
     }
-    match (task.kind.as_str(), task.data) {
-        ("dataset", None) => conflict(
+    match (task.kind, task.data) {
+        (TaskKind::Dataset, None) => conflict(
             "task.kind = dataset: task.data is missing; must be a file, a directory, owner/name in the Hugging Face cache, or tiny:sums".to_owned(),
         ),
-        ("dataset", Some(data)) => Ok(TaskSource::Dataset(Box::new(DatasetTask {
+        (TaskKind::Dataset, Some(data)) => Ok(TaskSource::Dataset(Box::new(DatasetTask {
             data,
             test: task.test,
             columns: Columns { problem, answer, solution },
@@ -34,10 +35,11 @@ pub(super) fn read(task: TaskFields, columns: ColumnFields) -> Result<TaskSource
             lengths: LengthFilter { prompt: task.max_prompt_tokens, solution: task.max_solution_tokens },
         }))),
         (kind, Some(data)) => {
+            let kind = kind.name();
             conflict(format!("task.data = {data}: task.kind is {kind}; with data it must be dataset"))
         }
-        ("addition", None) => Ok(TaskSource::Embedded(Task::Addition)),
-        (_, None) => {
+        (TaskKind::Addition, None) => Ok(TaskSource::Embedded(Task::Addition)),
+        (TaskKind::Stories, None) => {
             let level = |steps| Level { steps, max_operand: task.max_operand };
             Ok(TaskSource::Embedded(Task::Stories(task.levels.into_iter().map(level).collect())))
         }

@@ -1,7 +1,9 @@
 //! The typed configuration of canonical values.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use grpo_lambda::methods::Configured;
 use grpo_lambda_decoder::generate::{MAX_TEMPERATURE, MIN_TEMPERATURE};
 use grpo_lambda_decoder::lora::LoraSettings;
 
@@ -17,7 +19,7 @@ use super::{
 ///
 /// # Errors
 /// [`ConfigError::Conflict`] for values that are right one by one and wrong together.
-pub(super) fn read(values: BTreeMap<String, String>) -> Result<Config, ConfigError> {
+pub(super) fn read(values: BTreeMap<String, String>, configured: Configured) -> Result<Config, ConfigError> {
     let run = RunFields::read(&values);
     let rl = RlConfig::read(&values);
     Ok(Config {
@@ -39,6 +41,7 @@ pub(super) fn read(values: BTreeMap<String, String>) -> Result<Config, ConfigErr
         eval: checked(EvalConfig::read(&values))?,
         checkpoint: CheckpointConfig::read(&values),
         method: values[METHOD_NAME].clone(),
+        configured: Arc::new(configured),
         values,
     })
 }

@@ -10,7 +10,7 @@ use toml::Table;
 use super::benchmark::slug;
 use super::completion::CompletionRecord;
 use super::settings::Settings;
-use crate::run::{Claim, DirectoryLock, RunError, claim_directory, lock};
+use crate::run::{DirectoryLock, Mark, RunError, lock, look};
 
 /// The reason why an evaluation's directory was refused.
 #[derive(Debug, thiserror::Error)]
@@ -118,16 +118,16 @@ impl EvalDir {
             let problem = "not a directory; give another one with --out".to_owned();
             return Err(StoreError::Damaged { place: path.display().to_string(), problem });
         }
-        match claim_directory(&disk, path, FILE, &[])? {
-            Claim::Marked => {
+        match look(&disk, path, FILE, &[])? {
+            Mark::Marked => {
                 let differences = EvalManifest::read(path)?.differences(settings, heads);
                 if !differences.is_empty() {
                     let differences = differences.join("; ");
                     return Err(StoreError::Changed { path: path.to_owned(), differences });
                 }
             }
-            Claim::Free => {}
-            Claim::Foreign => return Err(StoreError::NotOurs { path: path.to_owned() }),
+            Mark::Free => {}
+            Mark::Foreign => return Err(StoreError::NotOurs { path: path.to_owned() }),
         }
         let disk = disk.inside(path)?;
         let lock = Arc::new(lock(&disk, path)?);
@@ -235,9 +235,11 @@ fn to_toml(settings: &Settings, heads: &[BenchmarkHeader]) -> String {
 }
 
 /// The contents of `eval.toml`.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize)]
 pub struct EvalManifest {
+    #[serde(rename = "eval")]
     settings: Table,
+    #[serde(rename = "benchmark")]
     pub heads: Vec<BenchmarkHeader>,
 }
 
@@ -251,18 +253,7 @@ impl EvalManifest {
         };
         let damaged = |problem: String| StoreError::Damaged { place: path.display().to_string(), problem };
         let text = String::from_utf8(bytes.ok_or_else(absent)?).map_err(|e| damaged(e.to_string()))?;
-        let mut table: Table = text.parse().map_err(|e: toml::de::Error| damaged(e.message().to_owned()))?;
-        let Some(toml::Value::Table(settings)) = table.remove("eval") else {
-            return Err(damaged("no table [eval]".to_owned()));
-        };
-        let Some(toml::Value::Array(list)) = table.remove("benchmark") else {
-            return Err(damaged("no list [[benchmark]]".to_owned()));
-        };
-        let heads = list.into_iter().map(toml::Value::try_into).collect::<Result<_, _>>();
-        let heads = heads.map_err(|_| {
-            damaged("a [[benchmark]] without name, problems, fingerprint or prompts".to_owned())
-        })?;
-        Ok(EvalManifest { settings, heads })
+        toml::from_str(&text).map_err(|e| damaged(e.message().to_owned()))
     }
 
     /// A setting; for a missing key, [`Settings::before`].

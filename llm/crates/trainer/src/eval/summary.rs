@@ -127,38 +127,48 @@ impl EvalSummary {
         notes
     }
 
+    /// The names of the accuracies in [`SummaryRow::values`].
+    pub fn headers(&self) -> Vec<String> {
+        let k = self.settings.samples;
+        let mut headers = vec![self.measure(), "of all problems".to_owned()];
+        headers.extend(self.scores.iter().take(1).flat_map(|s| &s.pass).map(|p| format!("pass@{}", p.k)));
+        headers.extend((k > 1).then(|| format!("maj@{k}")));
+        headers
+    }
+
+    /// A row for each benchmark, and the average of several.
+    pub fn rows(&self) -> Vec<SummaryRow> {
+        let of_benchmark = |s: &BenchmarkScores| {
+            let mut values = vec![s.accuracy, Some(s.as_wrong)];
+            values.extend(s.pass.iter().map(|p| Some(p.value)));
+            values.extend(s.majority.map(|m| Some(m.value)));
+            let count = |n: usize| n.to_string();
+            let tokens = s.mean_tokens.map_or(String::new(), |t| format!("{t:.0}"));
+            let no_answer = s.count(ResponseOutcome::NoAnswer);
+            let counts = [s.uncounted(), no_answer, s.cut_off].map(count);
+            SummaryRow { name: s.name.clone(), n: count(s.problems), values, counts, tokens }
+        };
+        let of_average = |a: &Average| {
+            let mut values = vec![a.accuracy, Some(a.as_wrong)];
+            values.extend(a.pass.iter().map(|p| Some(*p)).chain(a.majority.map(Some)));
+            SummaryRow { name: "average".to_owned(), values, ..SummaryRow::default() }
+        };
+        self.scores.iter().map(of_benchmark).chain(self.average.iter().map(of_average)).collect()
+    }
+
     pub fn table(&self) -> String {
         let mut table = comfy_table::Table::new();
-        let k = self.settings.samples;
-        let mut header = vec!["benchmark".to_owned(), "n".to_owned(), format!("{} %", self.measure())];
-        header.push("of all\nproblems %".to_owned());
-        let first = self.scores.first();
-        header.extend(first.iter().flat_map(|s| &s.pass).map(|p| format!("pass@{} %", p.k)));
-        if k > 1 {
-            header.push(format!("maj@{k} %"));
-        }
+        let mut header = vec!["benchmark".to_owned(), "n".to_owned()];
+        header.extend(self.headers().iter().map(|name| format!("{} %", name.replace("of all ", "of all\n"))));
         header.extend(["not\ncounted", "no\nanswer", "cut\noff", "mean\ntokens"].map(str::to_owned));
         table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(header);
         let cell = |i: Option<Interval>| match i {
             Some(i) => format!("{}\n{} to {}", percent(i.mid), percent(i.low), percent(i.high)),
             None => "none\ncounts".to_owned(),
         };
-        for s in &self.scores {
-            let mut row =
-                vec![s.name.clone(), s.problems.to_string(), cell(s.accuracy), cell(Some(s.as_wrong))];
-            row.extend(s.pass.iter().map(|p| cell(Some(p.value))));
-            row.extend(s.majority.map(|m| cell(Some(m.value))));
-            row.push(s.uncounted().to_string());
-            row.push(s.count(ResponseOutcome::NoAnswer).to_string());
-            row.push(s.cut_off.to_string());
-            row.push(s.mean_tokens.map_or(String::new(), |t| format!("{t:.0}")));
-            table.add_row(row);
-        }
-        if let Some(a) = &self.average {
-            let mut row = vec!["average".to_owned(), String::new(), cell(a.accuracy), cell(Some(a.as_wrong))];
-            row.extend(a.pass.iter().map(|p| cell(Some(*p))));
-            row.extend(a.majority.map(|m| cell(Some(m))));
-            table.add_row(row);
+        for SummaryRow { name, n, values, counts, tokens } in self.rows() {
+            let values = values.into_iter().map(cell);
+            table.add_row([name, n].into_iter().chain(values).chain(counts).chain([tokens]));
         }
         table.to_string()
     }
@@ -234,6 +244,20 @@ impl EvalSummary {
             "notes": self.notes(),
         })
     }
+}
+
+/// A row of the table of an evaluation.
+#[derive(Clone, Debug, Default)]
+pub struct SummaryRow {
+    pub name: String,
+    /// The problems; empty of an average, as the other counts.
+    pub n: String,
+    /// The accuracies of [`EvalSummary::headers`]; `None` where no response counts.
+    pub values: Vec<Option<Interval>>,
+    /// Responses that are not counted, without an answer, and cut off.
+    pub counts: [String; 3],
+    /// Their mean length in tokens.
+    pub tokens: String,
 }
 
 struct SummaryLine {

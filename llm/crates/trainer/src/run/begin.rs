@@ -5,17 +5,22 @@ use std::path::Path;
 use grpo_lambda_decoder::disk::Disk;
 
 use super::checkpoints::{self, DamagedCheckpoint};
-use super::{CONFIG, LOGS, RunError, SUMMARY, marks};
+use super::{LOGS, RunError, SUMMARY, marks};
 use crate::config::Config;
 
 /// Refuses a run of which nothing is left under `checkpoints` although it once wrote one.
-pub(super) fn refuse_without_checkpoints(disk: &Disk, run: &Path, config: &Config) -> Result<(), RunError> {
+pub(super) fn refuse_without_checkpoints(
+    disk: &Disk,
+    run: &Path,
+    configs: [&Config; 2],
+) -> Result<(), RunError> {
     let listed = checkpoints::list(disk, &run.join("checkpoints"), None)?;
-    if !listed.complete.is_empty() || listed.damaged.iter().any(DamagedCheckpoint::was_one) {
+    let is_any = !listed.complete.is_empty() || listed.damaged.iter().any(DamagedCheckpoint::was_one);
+    if is_any || checkpoints::nameless(disk, run)?.is_some() {
         return Ok(());
     }
     let marks = [SUMMARY, marks::END, marks::BEST].into_iter().find(|name| run.join(name).exists());
-    let Some(evidence) = marks.or(longer_log(disk, run, config)?) else { return Ok(()) };
+    let Some(evidence) = marks.or(longer_log(disk, run, configs)?) else { return Ok(()) };
     let problem = format!(
         "written by a run that had checkpoints, of which none is left, and beginning anew would empty its logs; put {} back, or move {} away to \
          begin anew",
@@ -26,10 +31,10 @@ pub(super) fn refuse_without_checkpoints(disk: &Disk, run: &Path, config: &Confi
 }
 
 /// A log with more rows than come before the first checkpoint: the supervised steps until it is due, and an evaluation.
-fn longer_log(disk: &Disk, run: &Path, config: &Config) -> Result<Option<&'static str>, RunError> {
-    let first = |config: &Config| config.checkpoint.every.min(config.sft.steps) + 1;
-    // The run may have begun with another number.
-    let most = first(config).max(first(&Config::read(&run.join(CONFIG))?));
+fn longer_log(disk: &Disk, run: &Path, configs: [&Config; 2]) -> Result<Option<&'static str>, RunError> {
+    // The run may have begun with another number than it goes on with.
+    let [then, now] = configs.map(|config| config.checkpoint.every.min(config.sft.steps) + 1);
+    let most = then.max(now);
     for (name, header) in [(LOGS[0], 2), (LOGS[1], 0)] {
         let mut lines = 0u64;
         disk.read_with(&run.join(name), |piece| {

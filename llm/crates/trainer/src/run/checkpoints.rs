@@ -274,8 +274,8 @@ pub(super) fn list(disk: &Disk, directory: &Path, id: Option<&RunId>) -> Result<
     Ok(listed)
 }
 
-/// Gives the newest checkpoint of the run at `run` its name back, if a process was killed after it had lost that and before another took it.
-pub(super) fn put_back(disk: &Disk, run: &Path) -> Result<(), RunError> {
+/// The newest checkpoint of the run at `run` and its name, if a process was killed after it had lost that and before another took it.
+pub(super) fn nameless(disk: &Disk, run: &Path) -> Result<Option<[PathBuf; 2]>, RunError> {
     let directory = run.join("checkpoints");
     let newest = list(disk, &directory, None)?.complete.last().map(Checkpoint::step);
     for found in disk.list(&directory)? {
@@ -283,8 +283,16 @@ pub(super) fn put_back(disk: &Disk, run: &Path) -> Result<(), RunError> {
         let (aside, path) = (directory.join(found), directory.join(name(COMPLETE, step)));
         let is_free = std::fs::symlink_metadata(&path).is_err();
         if is_free && is_directory(&aside) && Checkpoint::find(disk, &aside, step).is_ok() {
-            disk.rename(&aside, &path)?;
+            return Ok(Some([aside, path]));
         }
+    }
+    Ok(None)
+}
+
+/// Gives it its name back.
+pub(super) fn put_back(disk: &Disk, run: &Path) -> Result<(), RunError> {
+    while let Some([aside, path]) = nameless(disk, run)? {
+        disk.rename(&aside, &path)?;
     }
     Ok(())
 }

@@ -18,7 +18,7 @@ use super::RunError;
 pub const LOCK: &str = "lock";
 
 /// The state of a directory before it is used.
-pub(crate) enum Claim {
+pub(crate) enum Mark {
     /// With its mark.
     Marked,
     /// Free to be marked.
@@ -28,21 +28,16 @@ pub(crate) enum Claim {
 }
 
 /// Looks at `path`, which the file `mark` marks. A free directory may hold the lock, and files of the names `others`.
-pub(crate) fn claim_directory(
-    disk: &Disk,
-    path: &Path,
-    mark: &str,
-    others: &[&str],
-) -> Result<Claim, DiskError> {
+pub(crate) fn look(disk: &Disk, path: &Path, mark: &str, others: &[&str]) -> Result<Mark, DiskError> {
     if disk.read(&path.join(mark))?.is_some() {
-        return Ok(Claim::Marked);
+        return Ok(Mark::Marked);
     }
     let is_ours = |name: &String| match name.strip_suffix(TEMPORARY) {
         Some(name) => name == mark || others.contains(&name),
         None => name == LOCK || others.contains(&name.as_str()),
     };
     let is_free = !path.exists() || disk.list(path)?.iter().all(is_ours);
-    Ok(if is_free { Claim::Free } else { Claim::Foreign })
+    Ok(if is_free { Mark::Free } else { Mark::Foreign })
 }
 
 /// Takes the lock of the directory that `disk` is inside of; the system releases it when the process ends.

@@ -29,7 +29,7 @@ pub mod claim;
 pub mod digest;
 #[doc(hidden)]
 pub mod events;
-pub mod extend;
+mod extend;
 mod find;
 mod log;
 #[doc(hidden)]
@@ -51,9 +51,10 @@ use crate::config::{Config, ConfigError, SettingDifference};
 pub use checkpoint::{Checkpoint, CheckpointWriter};
 pub use checkpoints::DamagedCheckpoint;
 use checkpoints::{Checkpoints, Listed};
-pub(crate) use claim::{Claim, DirectoryLock, claim_directory, lock};
+pub(crate) use claim::{DirectoryLock, Mark, lock, look};
 pub use claim::{RunId, read_id};
 use digest::Digest;
+pub use extend::ExtendError;
 pub use find::{HeldCheckpoint, hold_best, hold_directory, hold_latest, latest};
 use log::{AppendLog, RowLog};
 pub use marks::Best;
@@ -98,6 +99,8 @@ pub enum RunError {
     Unlocked { path: PathBuf },
     #[error(transparent)]
     Config(#[from] ConfigError),
+    #[error("--extend: {path}{refusal}")]
+    Extend { path: PathBuf, refusal: ExtendError },
     #[error("{path}: {problem}")]
     Damaged { path: PathBuf, problem: String },
 }
@@ -144,6 +147,17 @@ pub struct RunDir {
     best: Option<Best>,
 }
 
+/// The state of a directory before a run: see [`RunDir::claim`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum Claim {
+    /// Free for the run to begin.
+    Fresh,
+    /// The run's, with as many steps as are asked for.
+    Resumed,
+    /// The run's, which gets more steps: by this configuration.
+    Extended(Box<Config>),
+}
+
 /// The findings of [`RunDir::open`].
 #[derive(Debug)]
 pub struct OpenedRun {
@@ -171,6 +185,15 @@ impl RunDir {
         Self::open_on(Disk::default(), path, config, columns)
     }
 
+    /// Finds out what `path` is to a run of `config` and changes nothing; with `extends` its steps may be more than those of the run there.
+    ///
+    /// # Errors
+    /// [`RunError`]: it is not a run's, or a run's with other settings that matter, or has lost its checkpoints, or cannot be extended.
+    pub fn claim(path: &Path, config: &Config, extends: bool) -> Result<Claim, RunError> {
+        refuse_file(path)?;
+        claim(&Disk::default(), path, config, extends)
+    }
+
     pub fn open_on(
         disk: Disk,
         path: &Path,
@@ -180,9 +203,11 @@ impl RunDir {
         refuse_file(path)?;
         let disk = disk.inside(path)?;
         let directory = lock(&disk, path)?;
-        claim(&disk, path, config)?;
+        if claim(&disk, path, config, false)? == Claim::Fresh {
+            claim::write_id(&disk, path)?;
+            disk.replace(&path.join(CONFIG), config.to_toml().as_bytes())?;
+        }
         checkpoints::put_back(&disk, path)?;
-        begin::refuse_without_checkpoints(&disk, path, config)?;
         let id = checkpoints::id_of_run(&disk, path)?;
         let best = marks::read_best(&disk, path)?;
         let checkpoints = Checkpoints::open(&disk, path, &id, config.checkpoint.keep)?;
@@ -409,20 +434,6 @@ impl RunDir {
     }
 }
 
-/// Looks at `path` as [`RunDir::open`] does, and changes nothing: true if it holds a run of `config`, false if one would begin there.
-///
-/// # Errors
-/// [`RunError`]: it is not a run's, or a run's with other settings that matter, or has lost its checkpoints.
-pub fn is_begun(path: &Path, config: &Config) -> Result<bool, RunError> {
-    refuse_file(path)?;
-    let disk = Disk::default();
-    let is_begun = holds_run(&disk, path, config)?;
-    if is_begun {
-        begin::refuse_without_checkpoints(&disk, path, config)?;
-    }
-    Ok(is_begun)
-}
-
 /// Refuses what is there and no directory, such as a file or a link to nothing.
 fn refuse_file(path: &Path) -> Result<(), RunError> {
     match path.is_dir() || std::fs::symlink_metadata(path).is_err() {
@@ -431,16 +442,19 @@ fn refuse_file(path: &Path) -> Result<(), RunError> {
     }
 }
 
-/// True if the directory is that of a run of `config`, false if it is free for one.
-fn holds_run(disk: &Disk, path: &Path, config: &Config) -> Result<bool, RunError> {
-    match claim_directory(disk, path, CONFIG, &[claim::ID])? {
-        Claim::Free => Ok(false),
-        Claim::Foreign => Err(RunError::NotARun { path: path.to_owned() }),
-        Claim::Marked => {
-            refuse_others(path, &Config::read(&path.join(CONFIG))?, config)?;
-            Ok(true)
-        }
+/// Finds out what the directory is to a run of `config`, which with `extends` has to be there and may get more steps.
+fn claim(disk: &Disk, path: &Path, config: &Config, extends: bool) -> Result<Claim, RunError> {
+    match look(disk, path, CONFIG, &[claim::ID])? {
+        Mark::Marked => {}
+        _ if extends => return Err(extend::refused(path, ExtendError::NoRun)),
+        Mark::Free => return Ok(Claim::Fresh),
+        Mark::Foreign => return Err(RunError::NotARun { path: path.to_owned() }),
     }
+    let stored = Config::read(&path.join(CONFIG))?;
+    let extended = if extends { extend::extended(path, &stored, config)? } else { stored.clone() };
+    refuse_others(path, &extended, config)?;
+    begin::refuse_without_checkpoints(disk, path, [&stored, config])?;
+    Ok(if extended == stored { Claim::Resumed } else { Claim::Extended(Box::new(extended)) })
 }
 
 /// Refuses a configuration whose results would differ from those of the `stored` one.
@@ -454,15 +468,6 @@ fn refuse_others(path: &Path, stored: &Config, config: &Config) -> Result<(), Ru
         true => Ok(()),
         false => Err(RunError::ConfigChanged { path: path.to_owned(), differences }),
     }
-}
-
-/// Checks that the directory is that of a run of `config`, or makes it one.
-fn claim(disk: &Disk, path: &Path, config: &Config) -> Result<(), RunError> {
-    if holds_run(disk, path, config)? {
-        return Ok(());
-    }
-    claim::write_id(disk, path)?;
-    Ok(disk.replace(&path.join(CONFIG), config.to_toml().as_bytes())?)
 }
 
 /// The digests of the logs at the checkpoint, or at the end of the run; true if it is the end. Every log is checked before one is cut. Of an end

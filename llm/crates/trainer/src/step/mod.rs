@@ -81,6 +81,13 @@ pub struct TrainingPrompt {
     pub others: BTreeMap<String, Value>,
 }
 
+impl TrainingPrompt {
+    /// A prompt whose problem is not known, and which has no further columns.
+    pub fn new(tokens: Vec<u32>, gold: Gold, number: u64) -> Self {
+        TrainingPrompt { tokens, problem: None, gold, number, others: BTreeMap::new() }
+    }
+}
+
 /// Token ids of the prompts.
 fn ids(prompts: &[TrainingPrompt]) -> Vec<&[u32]> {
     prompts.iter().map(|p| p.tokens.as_slice()).collect()

@@ -14,7 +14,6 @@ use crate::eval::EvalError;
 use crate::eval::store::StoreError;
 use crate::input::tokens::TokenError;
 use crate::problems::TaskError;
-use crate::run::extend::ExtendError;
 use crate::run::{RunError, stop};
 use crate::step::evidence::{EvidenceSettingError, PROVIDED, why_unavailable};
 use crate::step::sft::SftError;
@@ -29,8 +28,6 @@ pub enum TrainError {
     Open(RunError),
     #[error(transparent)]
     Run(#[from] RunError),
-    #[error(transparent)]
-    Extend(#[from] ExtendError),
     /// The run's record of its held-out answers.
     #[error(transparent)]
     Answers(#[from] StoreError),
@@ -116,7 +113,6 @@ impl TrainError {
     pub fn refused(&self) -> bool {
         let too_long = |e: &RolloutError| matches!(e, RolloutError::TooLong { .. });
         match self {
-            TrainError::Extend(e) => !e.is_io(),
             // Damage is the input's, whenever it is met.
             TrainError::Run(RunError::Damaged { .. })
             | TrainError::Config(_)

@@ -157,9 +157,9 @@ impl Run<'_> {
         let diverged = divergence::diverged(config, self.state.entropies, ln_v, [&before, &after]);
         let ends = |e: &Evaluation| e.interval().map_or([f64::NAN; 2], |i| [i.low, i.high]);
         let summary = RunSummary {
-            method: session.configured.spec.title.to_owned(),
-            settings: session
-                .configured
+            method: config.configured().spec.title.to_owned(),
+            settings: config
+                .configured()
                 .settings
                 .entries()
                 .map(|(k, v)| (k.to_owned(), v.to_owned()))

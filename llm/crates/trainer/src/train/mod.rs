@@ -45,7 +45,7 @@ use crate::config::Config;
 use crate::eval::origin::rows_of_training;
 pub use crate::problems::Stage;
 use crate::run::progress::{SharedProgress, say};
-use crate::run::{self, Checkpoint, RunDir, extend, stop};
+use crate::run::{self, Checkpoint, Claim, RunDir, stop};
 
 pub use divergence::unusual_rates;
 pub use engines::{EngineStart, Engines, Local, refuse_candle};
@@ -124,10 +124,8 @@ fn run_on(
     stop::listen();
     let started = Instant::now();
     let config = with_located_model(config)?;
-    let grows = match extends {
-        true => extend::check(directory, &config).map(|(stored, extended)| stored != extended)?,
-        false => false,
-    };
+    let claim = RunDir::claim(directory, &config, extends).map_err(TrainError::Open)?;
+    let grows = matches!(claim, Claim::Extended(_));
     let begins = grows || !run::is_done(directory);
     let rows = run::latest(directory).ok().flatten().and_then(|latest| rows_of_training(latest.path()));
     let (mut session, parameters) = Session::open_for(device, engines, &config, (begins, rows.as_deref()))?;
@@ -137,7 +135,7 @@ fn run_on(
     }
     // The last thing before the run is continued: what is refused changes no run.
     if grows {
-        extend::extend(directory, &config)?;
+        RunDir::extend(directory, &config).map_err(TrainError::Open)?;
     }
     let asked = (&session.problems, &session.tokens, &session.shape);
     let position = Position::open(&config, directory, command, asked)?;

@@ -88,7 +88,7 @@ impl Run<'_> {
         let adapter = session.config.lora.as_ref().map_or(String::new(), |lora| {
             format!(", of which an adapter of rank {} to {} is trained", lora.rank, lora.targets.join(", "))
         });
-        let title = session.configured.spec.title;
+        let title = session.config.configured().spec.title;
         let step = match rl.steps {
             0 => String::new(),
             _ => format!(
@@ -168,12 +168,8 @@ impl Run<'_> {
         let metrics = methods::batch_metrics(batch);
         // With a critic or a batch-wide baseline, groups with equal rewards have a gradient, too.
         let has_signal = || {
-            self.session
-                .configured
-                .method
-                .credit(batch)
-                .iter()
-                .any(|c| c.advantages.iter().any(|a| *a != 0.0))
+            let method = &self.session.config.configured().method;
+            method.credit(batch).iter().any(|c| c.advantages.iter().any(|a| *a != 0.0))
         };
         let no_signal = metrics.zero_variance_groups == metrics.groups && !has_signal();
         self.state.no_signal_in_a_row = if no_signal { self.state.no_signal_in_a_row + 1 } else { 0 };

@@ -5,7 +5,6 @@ use std::path::Path;
 
 use grpo_lambda::advantage::all_equal;
 use grpo_lambda::group::{EvidenceKind, Group};
-use grpo_lambda::methods::Configured;
 use grpo_lambda_decoder::generate::SamplingProgress;
 use grpo_lambda_decoder::model::ModelConfig as Shape;
 use grpo_lambda_decoder::model::weights::Parameters;
@@ -52,7 +51,6 @@ const MAX_SAMPLING_ROUNDS: u64 = 4;
 /// ```
 pub struct Session<'e> {
     pub config: Config,
-    pub configured: Configured,
     pub tokens: ModelTokenizer,
     pub problems: Problems,
     pub shape: Shape,
@@ -92,8 +90,7 @@ impl<'e> Session<'e> {
         config: &Config,
         (will_step, rows): (bool, Option<&str>),
     ) -> Result<(Self, Parameters<f32>), TrainError> {
-        let configured = config.configured();
-        configured.require(PROVIDED)?;
+        config.configured().require(PROVIDED)?;
         refuse_run_directory(config)?;
         let tokens = tokens(config)?;
         let (shape, parameters) = initial_weights(config, &tokens)?;
@@ -101,8 +98,12 @@ impl<'e> Session<'e> {
         let problems =
             Problems::open_as(config, rows, (&tokens, limit), &mut say).map_err(TrainError::Task)?;
         let config = decided(config, &device, (&problems, &tokens, &shape), will_step)?;
-        let request =
-            EvidenceRequest::from_method(&configured, problems.extraction(), &tokens, shape.vocab_size)?;
+        let request = EvidenceRequest::from_method(
+            config.configured(),
+            problems.extraction(),
+            &tokens,
+            shape.vocab_size,
+        )?;
         let stops = problems.stop();
         let settings = StepSettings {
             evidence: request.map(|request| RequestedEvidence { request, tokens: tokens.clone() }),
@@ -113,18 +114,8 @@ impl<'e> Session<'e> {
             .stopping_at(stops)
             .saying(say, || stop::requested().is_some());
         let follower = None;
-        let session = Session {
-            config,
-            configured,
-            tokens,
-            problems,
-            shape,
-            settings,
-            rewards,
-            device,
-            engines,
-            follower,
-        };
+        let session =
+            Session { config, tokens, problems, shape, settings, rewards, device, engines, follower };
         Ok((session, parameters))
     }
 
@@ -142,7 +133,8 @@ impl<'e> Session<'e> {
 
     /// True if a checkpoint of this stage holds frozen weights: a reference, or the weights under an adapter.
     pub(super) fn has_frozen_weights(&self, stage: Stage) -> bool {
-        let refers = stage == Stage::Rl && self.configured.evidence().contains(&EvidenceKind::RefLogps);
+        let refers =
+            stage == Stage::Rl && self.config.configured().evidence().contains(&EvidenceKind::RefLogps);
         refers || self.config.lora.is_some()
     }
 
@@ -179,7 +171,8 @@ impl<'e> Session<'e> {
 
     /// The context of a step with the method of the configuration.
     pub fn context(&self) -> StepContext<'_> {
-        let context = StepContext::new(&self.settings, self.configured.method.as_ref(), &self.rewards);
+        let context =
+            StepContext::new(&self.settings, self.config.configured().method.as_ref(), &self.rewards);
         StepContext { follower: self.follower.as_deref(), ..context }
     }
 

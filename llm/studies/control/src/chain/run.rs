@@ -126,13 +126,7 @@ impl<'a> Start<'a> {
         let form = &self.verifier.form;
         let prompt = |number| {
             let chain = form.chain(self.settings.seed, part, number);
-            TrainingPrompt {
-                tokens: form.prompt(&chain),
-                problem: None,
-                gold: 0.into(),
-                number,
-                others: Default::default(),
-            }
+            TrainingPrompt::new(form.prompt(&chain), 0.into(), number)
         };
         numbers.map(prompt).collect()
     }

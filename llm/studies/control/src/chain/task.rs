@@ -268,13 +268,7 @@ mod tests {
             assert_eq!(FORM.first_wrong(&by_hand(), &mended), None, "{response:?}");
             let kept = wrong.unwrap_or(11);
             assert_eq!(mended[..kept], response[..kept]);
-            let prompt = TrainingPrompt {
-                tokens: FORM.prompt(&by_hand()),
-                problem: None,
-                gold: 0.into(),
-                number: 9,
-                others: Default::default(),
-            };
+            let prompt = TrainingPrompt::new(FORM.prompt(&by_hand()), 0.into(), 9);
             let reward = Verifier { form: FORM }.reward(&prompt, &response);
             assert_eq!(reward, if wrong.is_none() { 1.0 } else { 0.0 }, "{response:?}");
         }

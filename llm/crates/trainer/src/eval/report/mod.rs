@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::completion::{CompletionRecord, RecordedFinish, ResponseOutcome};
 use super::score::Tally;
 use super::store::ProblemRecord;
-use super::summary::{EvalSummary, digits, percent};
+use super::summary::{EvalSummary, SummaryRow, digits, percent};
 
 const PAGE: &str = include_str!("page.html");
 /// The common part of the pages: `style()`, `section(s)` of a [`Section`], `shown(p)` of a [`ShownProblem`].
@@ -145,11 +145,11 @@ pub fn page(summary: &EvalSummary, parts: &[ReportBenchmark<'_>]) -> Result<Stri
             (key.replace('_', " "), text)
         })
         .collect();
-    let headers = headers(summary);
+    let rows: Vec<Row> = summary.rows().into_iter().map(row).collect();
     render(
         PAGE,
         context! {
-            finding => summary.finding(), settings, headers, rows => Value::from(Serde(rows(summary))),
+            finding => summary.finding(), settings, headers => summary.headers(), rows => Value::from(Serde(rows)),
             notes => summary.notes(), svgs, sections => Value::from(Serde(sections)),
             samples => summary.settings.samples, uncounted => summary.scores.iter().any(|s| s.uncounted() > 0),
         },
@@ -213,53 +213,15 @@ fn inline(svg: &str, number: usize) -> String {
         .replace("href=\"#", &format!("href=\"#{own}"))
 }
 
-fn headers(summary: &EvalSummary) -> Vec<String> {
-    let mut headers = vec![summary.measure(), "of all problems".to_owned()];
-    headers.extend(summary.scores.iter().take(1).flat_map(|s| &s.pass).map(|p| format!("pass@{}", p.k)));
-    if summary.settings.samples > 1 {
-        headers.push(format!("maj@{}", summary.settings.samples));
-    }
-    headers
-}
-
-fn rows(summary: &EvalSummary) -> Vec<Row> {
+fn row(SummaryRow { name, n, values, counts, tokens }: SummaryRow) -> Row {
     let shown = |i: Option<Interval>| match i {
         Some(i) => {
             Shown { value: percent(i.mid), ends: format!("{} to {}", percent(i.low), percent(i.high)) }
         }
         None => Shown { value: "–".to_owned(), ends: "none counts".to_owned() },
     };
-    let mut rows: Vec<Row> = Vec::new();
-    for s in &summary.scores {
-        let mut cells = vec![shown(s.accuracy), shown(Some(s.as_wrong))];
-        cells.extend(s.pass.iter().map(|p| shown(Some(p.value))));
-        cells.extend(s.majority.map(|m| shown(Some(m.value))));
-        rows.push(Row {
-            name: s.name.clone(),
-            n: s.problems.to_string(),
-            cells,
-            uncounted: s.uncounted().to_string(),
-            no_answer: s.count(ResponseOutcome::NoAnswer).to_string(),
-            cut_off: s.cut_off.to_string(),
-            tokens: s.mean_tokens.map_or(String::new(), |t| format!("{t:.0}")),
-        });
-    }
-    if let Some(a) = &summary.average {
-        let mut cells = vec![shown(a.accuracy), shown(Some(a.as_wrong))];
-        cells.extend(a.pass.iter().map(|p| shown(Some(*p))));
-        cells.extend(a.majority.map(|m| shown(Some(m))));
-        let empty = String::new;
-        rows.push(Row {
-            name: "average".to_owned(),
-            n: empty(),
-            cells,
-            uncounted: empty(),
-            no_answer: empty(),
-            cut_off: empty(),
-            tokens: empty(),
-        });
-    }
-    rows
+    let [uncounted, no_answer, cut_off] = counts;
+    Row { name, n, cells: values.into_iter().map(shown).collect(), uncounted, no_answer, cut_off, tokens }
 }
 
 fn class(outcome: ResponseOutcome) -> &'static str {

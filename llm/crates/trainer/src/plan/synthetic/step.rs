@@ -170,14 +170,8 @@ pub(super) fn generate(
 pub(super) fn prompts(n: usize, tokens: usize, vocabulary: usize, number: u64) -> Vec<TrainingPrompt> {
     let base = Address::new(1, Purpose::Rollout).step(number);
     let token = |i: usize, t: usize| (base.prompt(i as u64).bits(t as u64) % vocabulary as u64) as u32;
-    let prompt = |i: usize| TrainingPrompt {
-        tokens: (0..tokens).map(|t| token(i, t)).collect(),
-        problem: None,
-        gold: Gold::from(0),
-        number: i as u64,
-        others: Default::default(),
-    };
-    (0..n).map(prompt).collect()
+    let ids = |i: usize| (0..tokens).map(|t| token(i, t)).collect();
+    (0..n).map(|i| TrainingPrompt::new(ids(i), Gold::from(0), i as u64)).collect()
 }
 
 /// An engine of this shape with the settings of `config`, on whatever device.

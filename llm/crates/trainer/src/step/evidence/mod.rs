@@ -201,6 +201,20 @@ fn log_softmax_of_mean(logits: &[f32], rows: usize, temperature: f64) -> Vec<f64
     z
 }
 
+/// The number of scored tokens of each row with their logits.
+fn each_row<'a>(
+    rows: &'a Rows,
+    logits: &'a [f32],
+    vocabulary: usize,
+) -> impl Iterator<Item = (usize, &'a [f32])> {
+    let mut rest = logits;
+    (0..rows.len()).map(move |i| {
+        let (own, after) = rest.split_at(rows.scored(i) * vocabulary);
+        rest = after;
+        (rows.scored(i), own)
+    })
+}
+
 /// The tokens of a row.
 fn tokens_of(rows: &Rows) -> usize {
     rows.tokens().len()

@@ -5,7 +5,8 @@ use grpo_lambda_decoder::model::{Decoder, Rows};
 use grpo_lambda_decoder::rng::normal;
 
 use super::{
-    EvidenceCost, EvidenceError, EvidenceInput, ForwardSettings, log_softmax_of_mean, packed, tokens_of,
+    EvidenceCost, EvidenceError, EvidenceInput, ForwardSettings, each_row, log_softmax_of_mean, packed,
+    tokens_of,
 };
 
 /// Distance between the random numbers of two draws: more than a response's embeddings have elements.
@@ -149,20 +150,6 @@ fn perturbation(model: &Decoder<f32>, item: &EvidenceInput, len: usize, noise: f
     let reasoning = item.prompt.len() * h..(item.prompt.len() + item.span.reasoning) * h;
     shift[reasoning].iter_mut().for_each(|x| *x = (noise * normal(&mut rng)) as f32);
     shift
-}
-
-/// The number of scored tokens of each row with their logits.
-fn each_row<'a>(
-    rows: &'a Rows,
-    logits: &'a [f32],
-    vocabulary: usize,
-) -> impl Iterator<Item = (usize, &'a [f32])> {
-    let mut rest = logits;
-    (0..rows.len()).map(move |i| {
-        let (own, after) = rest.split_at(rows.scored(i) * vocabulary);
-        rest = after;
-        (rows.scored(i), own)
-    })
 }
 
 /// The derivative of `KL(p || softmax(mean logits / temperature))` by each logit.

@@ -5,7 +5,8 @@ use grpo_lambda_decoder::model::{Decoder, ForwardOptions, Rows};
 use rayon::prelude::*;
 
 use super::{
-    EvidenceCost, EvidenceError, EvidenceInput, ForwardSettings, log_softmax_of_mean, packed, tokens_of,
+    EvidenceCost, EvidenceError, EvidenceInput, ForwardSettings, each_row, log_softmax_of_mean, packed,
+    tokens_of,
 };
 
 /// The shift of every reasoning token of every item.
@@ -73,20 +74,8 @@ fn answers(
         return Ok(model.score(rows, options)?.logps.iter().map(|row| vec![row.iter().sum()]).collect());
     }
     let logits = model.target_logits(rows, None)?;
-    let vocabulary = model.config().vocab_size;
-    let mut from = 0;
-    let places: Vec<_> = (0..rows.len())
-        .map(|i| {
-            let place = from..from + rows.scored(i);
-            from = place.end;
-            place
-        })
-        .collect();
-    let distribution = |place: std::ops::Range<usize>| {
-        let n = place.len();
-        log_softmax_of_mean(&logits[place.start * vocabulary..place.end * vocabulary], n, pass.temperature)
-    };
-    Ok(places.into_par_iter().map(distribution).collect())
+    let scored: Vec<_> = each_row(rows, &logits, model.config().vocab_size).collect();
+    Ok(scored.into_par_iter().map(|(n, z)| log_softmax_of_mean(z, n, pass.temperature)).collect())
 }
 
 fn shift(answer: Answer, clean: &[f64], masked: &[f64]) -> f64 {

@@ -10,21 +10,15 @@ fn the_limits_of_the_papers_benchmarks() {
     assert_eq!((aime.n, aime.fewest), (30, Some(6)));
     assert!((aime.spread - 2.0 * (5.0 / 30.0) * (25.0 / 30.0)).abs() < 1e-12);
     let text = aime.sentence("as of two independent models");
-    assert!(
-        text.starts_with("no difference under 20.0 points (6 of 30 problems, all won by one side)"),
-        "{text}"
-    );
+    let limit = "no difference under 20.0 points (6 of 30 problems, all won by one side)";
+    assert!(text.starts_with(limit), "{text}");
     let math = limits(&tallies(375, 500)).expect("problems");
     // ψ = 0.375: δ ≈ 2.8 √(0.375/500) = 0.077.
     let least = math.least.expect("enough problems");
     assert!((0.07..0.085).contains(&least), "{least}");
     assert_eq!(limits(&tallies(0, 30)).expect("problems").least, None);
-    assert!(
-        limits(&tallies(2, 4))
-            .expect("problems")
-            .sentence("x")
-            .contains("no difference can be significant (6 are needed)")
-    );
+    let text = limits(&tallies(2, 4)).expect("problems").sentence("x");
+    assert!(text.contains("no difference can be significant (6 are needed)"), "{text}");
     assert_eq!(limits(&[]), None);
 }
 

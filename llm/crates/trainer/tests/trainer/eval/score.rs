@@ -105,8 +105,6 @@ fn answers_that_may_be_none_are_told_of() {
     let restated = lines(ResponseOutcome::Wrong, RecordedFinish::Eos, "`18 + 3` stands in the problem");
     assert_eq!(restated, "sums: 20 responses give a part of the problem for its answer; they count as wrong");
     let missing = lines(none, RecordedFinish::Eos, "");
-    assert!(
-        missing.contains("20 of 20 responses have no answer at the place that `boxed` reads"),
-        "{missing}"
-    );
+    let none = "20 of 20 responses have no answer at the place that `boxed` reads";
+    assert!(missing.contains(none), "{missing}");
 }

@@ -44,10 +44,8 @@ fn the_direct_solution_is_the_box_alone() {
         let problem = task.problem(1, Split::Train, 3);
         assert_eq!(problem.answer_only(), format!("\\boxed{{{}}}", problem.gold));
     }
-    assert_eq!(
-        Task::Addition.problem(1, Split::Train, 3).answer_only(),
-        Task::Addition.problem(1, Split::Train, 3).solution
-    );
+    let sum = Task::Addition.problem(1, Split::Train, 3);
+    assert_eq!(sum.answer_only(), sum.solution);
 }
 
 #[test]
@@ -73,10 +71,7 @@ fn worked_steps_are_right_and_lead_to_the_boxed_answer() {
                         _ => b * c == a,
                     };
                     assert!(right && c > 0, "{line} in {p:?}");
-                    assert!(
-                        known.contains(&a) && known.contains(&b),
-                        "{line} uses a number from nowhere: {p:?}"
-                    );
+                    assert!([a, b].iter().all(|n| known.contains(n)), "{line}, from nowhere: {p:?}");
                     known.insert(c);
                 }
                 let infix = p.expression.as_ref().expect("of the task").to_string();
@@ -125,11 +120,7 @@ fn the_problems_are_frozen() {
         "Ben earns 11 coins each day for 5 days. He buys 8 apples for 2 coins each. He pays 19 coins for food. How many coins does Ben have left?\n",
         "11*5=55\n8*2=16\n55-16=39\n39-19=20\n\\boxed{20}",
     );
-    assert_eq!(
-        (p.prompt.as_str(), p.solution.as_str()),
-        frozen,
-        "a change here changes every run of every seed"
-    );
+    assert_eq!((&*p.prompt, &*p.solution), frozen, "a change here changes every run of every seed");
 }
 
 #[test]

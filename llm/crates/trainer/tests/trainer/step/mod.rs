@@ -21,13 +21,7 @@ fn start(model: Decoder<f32>, adam: AdamWSettings) -> CpuEngine {
 fn training_prompt(tokens: &ModelTokenizer, number: u64, problem: &Problem) -> TrainingPrompt {
     let prompt = tokens.prompt(&problem.prompt).unwrap().ids().to_vec();
     let text = Some(problem.text().to_owned());
-    TrainingPrompt {
-        tokens: prompt,
-        problem: text,
-        gold: problem.gold.clone(),
-        number,
-        others: Default::default(),
-    }
+    TrainingPrompt { problem: text, ..TrainingPrompt::new(prompt, problem.gold.clone(), number) }
 }
 
 fn gradient(engine: &mut CpuEngine) -> Vec<f64> {
@@ -86,9 +80,8 @@ fn mean_update_is_the_gradient(words: &[&str]) {
     let exact = gradient(&mut engine);
 
     let mut engine = start(engine.model, config.rl_optimiser());
-    let (settings, configured) = (StepSettings::new(&config, tokens.eos()), config.configured());
+    let (settings, method) = (StepSettings::new(&config, tokens.eos()), config.configured().method.as_ref());
     let rewards = TextReward::new(&tokens, &config.reward, Extraction::Boxed, config.seed);
-    let method = configured.method.as_ref();
     let context = StepContext::new(&settings, method, &rewards);
     let (batches, group) = (24, 64);
     let mut reward = 0.0;
@@ -133,8 +126,7 @@ fn systematic_responses_are_the_same_in_any_batch_and_slots_and_differ_by_step()
         let config = Config::resolve("tiny", &[&words[..], &[slots]].concat()).unwrap();
         let settings = StepSettings::new(&config, tokens.eos());
         let rewards = TextReward::new(&tokens, &config.reward, Extraction::Boxed, config.seed);
-        let configured = config.configured();
-        let context = StepContext::new(&settings, configured.method.as_ref(), &rewards);
+        let context = StepContext::new(&settings, config.configured().method.as_ref(), &rewards);
         let prompts = numbers.iter().map(|n| problem(*n)).collect();
         context.sample(&mut engine, prompts, 6, step).unwrap().groups
     };
@@ -160,9 +152,8 @@ fn a_skipped_inner_update_is_not_hidden_by_the_next() {
     let model = Decoder::new(shape.clone(), weights::initialise(&shape, 1, 0.02)).unwrap();
     let prompts = vec![training_prompt(&tokens, 0, &Task::Addition.problem(0, Split::Train, 0))];
     let mut engine = start(model, config.rl_optimiser());
-    let (settings, configured) = (StepSettings::new(&config, tokens.eos()), config.configured());
+    let (settings, method) = (StepSettings::new(&config, tokens.eos()), config.configured().method.as_ref());
     let rewards = TextReward::new(&tokens, &config.reward, Extraction::Boxed, config.seed);
-    let method = configured.method.as_ref();
     let context = StepContext::new(&settings, method, &rewards);
     let rollout = context.sample(&mut engine, prompts.clone(), 2, 0).unwrap();
     let mut policy = LlmPolicy::new(&mut engine, context, &rollout, 1e-3);
@@ -173,15 +164,11 @@ fn a_skipped_inner_update_is_not_hidden_by_the_next() {
         policy.step().unwrap();
     }
     let report = policy.report(Metrics::default());
-    assert!(
-        matches!(report.updates[..], [StepOutcome::Skipped { .. }, StepOutcome::Applied { .. }]),
-        "{report:?}"
-    );
+    let both = matches!(report.updates[..], [StepOutcome::Skipped { .. }, StepOutcome::Applied { .. }]);
+    assert!(both, "{report:?}");
     assert!(matches!(report.update(), Some(StepOutcome::Skipped { .. })));
     assert_eq!(engine.optimiser.steps(), 1);
     let rollout = context.sample(&mut engine, prompts.clone(), 2, 1).unwrap();
-    assert_eq!(
-        LlmPolicy::new(&mut engine, context, &rollout, 1e-3).report(Metrics::default()).update(),
-        None
-    );
+    let policy = LlmPolicy::new(&mut engine, context, &rollout, 1e-3);
+    assert_eq!(policy.report(Metrics::default()).update(), None);
 }

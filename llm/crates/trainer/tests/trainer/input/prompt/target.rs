@@ -25,15 +25,11 @@ fn solutions_become_responses_from_which_the_answer_is_read() {
             assert!(!text.contains("<<") && !text.contains("####"), "{text}");
         }
     }
-    assert_eq!(
-        TargetStyle::BOXED.worked(gsm8k, "26"),
-        "She has 16 - 3 = 13 eggs.\nThat is $26.\n\\boxed{26}"
-    );
+    let boxed = "She has 16 - 3 = 13 eggs.\nThat is $26.\n\\boxed{26}";
+    assert_eq!(TargetStyle::BOXED.worked(gsm8k, "26"), boxed);
     assert_eq!(TargetStyle::BOXED.worked(math, "26"), math);
-    assert_eq!(
-        TargetStyle::OPEN_R1.worked("a", "b"),
-        "<think>\na\n</think>\n<answer>\n\\boxed{b}\n</answer>"
-    );
+    let open_r1 = "<think>\na\n</think>\n<answer>\n\\boxed{b}\n</answer>";
+    assert_eq!(TargetStyle::OPEN_R1.worked("a", "b"), open_r1);
 }
 
 #[test]

@@ -259,10 +259,8 @@ fn scores_have_the_same_bits_in_any_micro_batch_beside_anyone_and_with_any_numbe
     for answer in ANSWERS {
         let whole = both(&items, answer, PASS);
         for tokens in [1, 40, 111] {
-            assert_eq!(
-                both(&items, answer, ForwardSettings { tokens, recompute: tokens == 40, ..PASS }),
-                whole
-            );
+            let pass = ForwardSettings { tokens, recompute: tokens == 40, ..PASS };
+            assert_eq!(both(&items, answer, pass), whole);
         }
         for (i, item) in items.iter().enumerate() {
             let alone = both(std::slice::from_ref(item), answer, PASS);
@@ -365,14 +363,10 @@ fn questions_are_read_from_the_settings_of_the_method_and_refused_by_name() {
     assert_eq!(request("grpo_lambda"), Ok(None));
     let pad = tokens.pad().expect("tiny has one");
     assert_eq!(request("oar_p"), Ok(Some(EvidenceRequest::Shifts { answer: Answer::Mean, mask: pad })));
-    assert_eq!(
-        request("oar_p mask_token=7 pfinal=last"),
-        Ok(Some(EvidenceRequest::Shifts { answer: Answer::Last, mask: 7 }))
-    );
-    assert_eq!(
-        request("oar_g n_noise=3 pfinal=answer_joint"),
-        Ok(Some(EvidenceRequest::Saliencies { answer: Answer::Joint, noise: 1e-3, draws: 3 }))
-    );
+    let masked = EvidenceRequest::Shifts { answer: Answer::Last, mask: 7 };
+    assert_eq!(request("oar_p mask_token=7 pfinal=last"), Ok(Some(masked)));
+    let noisy = EvidenceRequest::Saliencies { answer: Answer::Joint, noise: 1e-3, draws: 3 };
+    assert_eq!(request("oar_g n_noise=3 pfinal=answer_joint"), Ok(Some(noisy)));
     for (words, line) in [
         (
             "oar_p mask_token=100",

@@ -1,10 +1,11 @@
 //! The client against recorded answers of a real vLLM, and against what a server could get wrong.
-#![allow(clippy::unwrap_used)]
 
 use std::path::Path;
 use std::time::Duration;
 
-use grpo_lambda_decoder::generate::{SampledResponse, Sampler, SamplingParams, SamplingRequest};
+use grpo_lambda_decoder::generate::{
+    RolloutError, SampledResponse, Sampler, SamplingParams, SamplingRequest,
+};
 use grpo_lambda_decoder::model::{
     Architecture::Qwen2, Decoder, ForwardOptions, ModelConfig, ModelShape, Rows, weights,
 };
@@ -12,18 +13,15 @@ use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_decoder::truncation::Truncation;
 use serde_json::{Value, json};
 
-use super::answer::{Answered, Ask, Finish, PROBE_TEMPERATURE, Probe, Probed, copies};
-use super::check::{Weights, compare};
-use super::error::EngineError;
-use super::http::Http;
-use super::sampler::RemoteSampler;
-use super::server::Server;
-use super::vllm::{Served, Vllm};
+use grpo_lambda_engines::remote::answer::{Answered, Ask, Finish, PROBE_TEMPERATURE, Probe, Probed, copies};
+use grpo_lambda_engines::remote::check::{Weights, compare};
+use grpo_lambda_engines::remote::http::Http;
+use grpo_lambda_engines::remote::sampler::of_server;
+use grpo_lambda_engines::remote::vllm::{Served, Vllm};
+use grpo_lambda_engines::remote::{EngineError, RemoteSampler, Server};
 use grpo_lambda_trainer::config::RolloutConfig;
-use http_server::{LoopbackServer, Reply};
 
-#[path = "../../../../tests/llm/common/http.rs"]
-mod http_server;
+use crate::http_server::{LoopbackServer, Reply};
 
 const VOCABULARY: usize = 512;
 
@@ -390,4 +388,12 @@ fn a_model_that_does_not_move_is_compared_and_gives_the_recorded_responses() {
     let connected = Server::connect(&settings(&server), VOCABULARY).unwrap();
     let error = request(&RemoteSampler::new(connected, &own, 1.05)).unwrap_err().to_string();
     assert!(error.contains("other weights than the model of --model"), "{error}");
+}
+
+#[test]
+fn a_prompt_beyond_the_servers_context_names_the_server() {
+    let beyond = RolloutError::TooLong { prompt: 3, tokens: 600, new: 1536, limit: 2048 };
+    let expected = "prompt 3 has 600 tokens; with 1536 new ones it exceeds the server's context of 2048; start the server with";
+    let said = of_server(beyond).to_string();
+    assert!(said.starts_with(expected), "{said}");
 }

@@ -1,16 +1,15 @@
 //! Damaged answers of a server: none panics, and what is taken can be learned from.
-#![allow(clippy::unwrap_used)]
 
 use grpo_lambda_decoder::generate::SampledResponse;
 use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_decoder::truncation::Truncation;
 use serde_json::{Value, json};
 
-use super::answer::Ask;
-use super::error::EngineError;
-use super::http::value_of;
-use super::vllm;
 use crate::fuzzer::fuzz;
+use grpo_lambda_engines::remote::EngineError;
+use grpo_lambda_engines::remote::answer::Ask;
+use grpo_lambda_engines::remote::http::value_of;
+use grpo_lambda_engines::remote::vllm;
 
 const VOCABULARY: usize = 512;
 const PROMPT: [u32; 6] = [5, 17, 200, 301, 44, 9];
