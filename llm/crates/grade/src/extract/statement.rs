@@ -42,8 +42,8 @@ pub(super) fn sentences(text: &str, found: &[Environment]) -> Vec<Range<usize>> 
                     let before = before.trim_end();
                     // `Simplify` above `\[18/24\]`
                     let ahead = || found.get(next).is_some_and(|e| text[at..e.outer.start].trim().is_empty());
-                    !before.ends_with([':', '='])
-                        && !(before.ends_with(|c: char| c.is_alphanumeric() || c == ',') && ahead())
+                    let goes_on = |c: char| c.is_alphanumeric() || c == ',';
+                    !(before.ends_with([':', '=']) || before.ends_with(goes_on) && ahead())
                 }
                 '。' | '।' | '؟' | '？' | '！' => true,
                 '!' if before.ends_with('\\') => false,
