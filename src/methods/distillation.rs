@@ -17,7 +17,7 @@ pub static SPEC: MethodSpec = MethodSpec {
     about: "the teacher's log-probability minus the policy's as the advantage of each token, no reward, PPO ratio without clip, token mean",
     source: "Agarwal et al. 2023, arXiv 2306.13649 (reverse KL on the student's samples); prime-rl algorithm opd, slime, ms-swift OPD-RL",
     provenance: Provenance::Published,
-    samples: &["clip=ppo"],
+    samples: &["", "clip=ppo"],
     params: || shared::loss(Clip::None, Aggregate::TokenMean),
     evidence: |settings| shared::with_kl(settings, EvidenceKind::TeacherLogps),
     build: |settings| shared::plain(settings, Box::new(TeacherGap)),

@@ -149,6 +149,11 @@ fn rejection_of(settings: &Settings) -> Option<Rejection> {
     })
 }
 
+/// True if no ratio lies between the bounds of `reject`.
+pub(super) fn rejects_all(settings: &Settings) -> bool {
+    settings.has("reject") && rejection_of(settings).is_some_and(|rejection| rejection.low > rejection.high)
+}
+
 /// Reads `off_policy_mask`.
 fn off_policy_of(settings: &Settings) -> Option<OffPolicyMask> {
     settings.optional("off_policy_mask").map(|bound| OffPolicyMask { bound })

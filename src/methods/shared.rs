@@ -199,6 +199,9 @@ pub(super) fn check_together(settings: &Settings) -> Result<(), SettingError> {
     {
         return refused("reward_high", format!("at least reward_low = {low}"));
     }
+    if sampler::rejects_all(settings) {
+        return refused("reject_high", "at least reject_low, and at least 1 where that is none".to_owned());
+    }
     if settings.has("overlong_limit")
         && let Some(limit) = settings.optional("overlong_limit")
         && settings.number("overlong_cache") > limit

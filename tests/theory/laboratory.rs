@@ -48,6 +48,12 @@ pub(crate) fn update(words: &str, tree: &Tree, policy: &Tabular, group: usize) -
         .update
 }
 
+/// The largest difference of two rows of one length, as a share of the largest number of the second if that exceeds 1; not a number where a difference
+/// is none.
+pub(crate) fn relative_gap(a: &[f64], b: &[f64]) -> f64 {
+    gap(a, b) / b.iter().fold(1.0, |most: f64, x| most.max(x.abs()))
+}
+
 /// The largest absolute difference of two rows of one length; not a number where a difference is none.
 pub(crate) fn gap(a: &[f64], b: &[f64]) -> f64 {
     assert_eq!(a.len(), b.len());

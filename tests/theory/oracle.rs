@@ -1,6 +1,6 @@
 //! The exact expected update: three ways of computing it agree, and it is what theory says it is.
 
-use crate::laboratory::{gap, method, update};
+use crate::laboratory::{gap, method, relative_gap, update};
 use grpo_lambda::group::{Evidence, EvidenceKind, EvidenceSource, PerStep, StatePerToken};
 use grpo_lambda::methods::{Coupling, REGISTRY};
 use grpo_lambda_mdp::evidence::{Exact, Provider};
@@ -102,8 +102,12 @@ fn implied_credit_equals_the_enumeration_of_all_groups_on_and_off_policy() {
                 };
                 compared += 1;
                 let b = enumerated(method.as_ref(), &situation).expect("feasible");
-                let gaps =
-                    [gap(&a.update, &b.update), gap(&a.credit, &b.credit), gap(&a.variance, &b.variance)];
+                // A variance is a sum of squares, some of which are large: what is rounded off grows with it.
+                let gaps = [
+                    gap(&a.update, &b.update),
+                    gap(&a.credit, &b.credit),
+                    relative_gap(&a.variance, &b.variance),
+                ];
                 assert!(gaps.iter().all(|g| *g < 1e-12), "{mdp} {name} {settings}: {gaps:?}");
                 let mean = implied_mean(method.as_ref(), &situation).expect("feasible");
                 assert!(gap(&mean, &b.update) < 1e-12, "{mdp} {name} {settings}");

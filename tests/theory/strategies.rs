@@ -293,6 +293,7 @@ fn fit_together(spec: &MethodSpec, overrides: &mut Overrides) {
         ("clip_max", high.map(|high| 1.0 + high..=f64::INFINITY)),
         ("overlong_cache", limit.map(|limit| 1.0..=limit)),
         ("reward_high", number(overrides, "reward_low").map(|low| low..=f64::INFINITY)),
+        ("reject_high", Some(number(overrides, "reject_low").unwrap_or(1.0)..=f64::INFINITY)),
         ("reward_beta", number(overrides, "beta").filter(|beta| *beta != 0.0).map(|_| 0.0..=0.0)),
     ];
     for (key, bounds) in bounds {

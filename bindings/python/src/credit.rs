@@ -129,7 +129,7 @@ pub(crate) fn credit_from_rows(
     let sampler_logps = sampler_logps.map(|v| mask.rows("sampler_logps", v)).transpose()?;
     let given = [
         (EvidenceKind::RefLogps, &ref_logps, "beta"),
-        (EvidenceKind::SamplerLogps, &sampler_logps, "correction"),
+        (EvidenceKind::SamplerLogps, &sampler_logps, "correction, reject or off_policy_mask"),
     ];
     for (kind, rows, setting) in given {
         if configured.evidence().contains(&kind) && rows.is_none() {

@@ -92,7 +92,7 @@ static TABLE: [Convention; 57] = rows([
     (SWIFT, "advantage_reweight=rlsd", Advantages, "rlsd", "", "-"),
     (SWIFT, "teacher_kl_coef=1 (OPD-RL), no reward", Objective, "distillation", "clip=ppo", "-"),
     (SWIFT, "rollout_importance_sampling_mode=token_truncate, 2", Correction, "grpo", "correction=token_truncate correction_high=2", "the weight multiplies the KL term, too, there"),
-    (SWIFT, "rollout_importance_sampling_mode=sequence_mask, 2", Correction, "grpo", "correction=sequence_mask correction_high=2", "the weight multiplies the KL term, too, there"),
+    (SWIFT, "rollout_importance_sampling_mode=sequence_mask, 2", Correction, "grpo", "correction=token_in_sequence_mask correction_high=2", "the weight multiplies the KL term, too, there"),
     (SWIFT, "off_policy_sequence_mask_delta=0.1", Correction, "grpo", "off_policy_mask=0.1", "dropped responses lose their KL term there"),
     (ROLL, "pg_variant=vanilla", Loss, "gpg", "alpha=one", "-"),
     (ROLL, "pg_variant=ppo, dual_clip_loss", Loss, "grpo", "reduction=token_mean clip=two_sided clip_max=1.4", "the cap there is 1 + 2 pg_clip"),

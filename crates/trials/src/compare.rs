@@ -12,7 +12,7 @@ pub struct Difference {
     pub narrow: Interval,
     /// The two-sided p-value of sign flips.
     pub p: f64,
-    /// The same after [`correct`] for a family of differences; before it, as it is.
+    /// The p-value after [`correct`] for a family of differences; before it, [`Difference::p`].
     pub corrected: f64,
 }
 

@@ -173,7 +173,7 @@ fn settings_of_a_run() {
     let one = at("one.jsonl", "{\"problem\":\"3+4=?\",\"answer\":7}\n");
     let long = at("long.jsonl", &(rows.clone() + &long));
     for (settings, expected) in [
-        ("", "task.kind = dataset: task.data is missing; must be a file, a directory, or owner/name"),
+        ("", "task.kind = dataset: task.data is missing; must be a file, a directory, owner/name"),
         ("task.data=/no/such.jsonl", "/no/such.jsonl: no such file or directory"),
         (
             &format!("{data} task.columns.answer=anser"),

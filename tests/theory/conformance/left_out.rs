@@ -10,13 +10,15 @@ use proptest::prelude::*;
 use std::convert::Infallible;
 
 /// Cut responses masked, no token dropped, and no statistic over the tokens of the batch, which a mask would change.
-const MASKED: [(&str, &str); 6] = [
+const MASKED: [(&str, &str); 7] = [
     ("mask_truncated", "true"),
     ("whiten", "false"),
     ("entropy_threshold", "1"),
     ("drop_sure", "false"),
     ("reject", "none"),
     ("rejected", "stay"),
+    // The reward of a masked response loses no KL, as in TRL, so that a mask changes the baseline of the others.
+    ("reward_beta", "0"),
 ];
 
 /// Methods that compare a response with the tokens, states or further rewards of those that carry weight, so that a mask changes the advantages of the others.

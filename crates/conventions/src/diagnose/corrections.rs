@@ -219,7 +219,7 @@ impl Sampler {
             (false, false) => Seen::Whole,
         };
         let seen: Vec<Seen> = slopes.iter().flatten().zip(theirs.iter().flatten()).map(seen).collect();
-        let split = |rows: &Rows| Split::of(rows.iter().flatten().copied().zip(&seen));
+        let split = |rows: &Rows| Split::of_tokens(rows.iter().flatten().copied().zip(&seen));
         let of_token = self.distances.iter().filter(|(word, _)| word.starts_with("token"));
         of_token
             .flat_map(|(word, rows)| {
@@ -240,7 +240,7 @@ impl Sampler {
         if unit == Unit::None && (!cut.is_empty() || !dropped) {
             return Vec::new();
         }
-        let of_raw = Split::of(tokens.all.iter().map(|t| t.raw).zip(seen));
+        let of_raw = Split::of_tokens(tokens.all.iter().map(|t| t.raw).zip(seen));
         let mut found = Vec::new();
         let base = match unit {
             Unit::None => String::new(),
@@ -257,7 +257,7 @@ impl Sampler {
                 of_raw.bounds("correction").map(|bounds| format!("correction={}_mask{bounds}", unit.word())),
             );
             if let (Unit::Token, Some(means)) = (unit, &self.means) {
-                let split = Split::of(tokens.pick(means).zip(seen));
+                let split = Split::of_tokens(tokens.pick(means).zip(seen));
                 found.extend(
                     split.bounds("correction").map(|b| format!("correction=token_in_sequence_mask{b}")),
                 );
@@ -268,7 +268,7 @@ impl Sampler {
                 .collect();
         }
         for (word, distances) in &self.distances {
-            let split = Split::of(tokens.pick(distances).zip(seen));
+            let split = Split::of_tokens(tokens.pick(distances).zip(seen));
             found.extend(
                 split.rejection(word).into_iter().map(|bounds| format!("{base} reject={word}{bounds}")),
             );
@@ -278,7 +278,7 @@ impl Sampler {
             of_negative.map(|((d, sign), seen)| (d, sign, *seen)).collect();
         if of_negative.iter().all(|(_, sign, seen)| *sign < 0.0 || *seen != Seen::Dropped) {
             let negative = of_negative.iter().filter(|(_, sign, _)| *sign < 0.0);
-            let split = Split::of(negative.map(|(d, _, seen)| (*d, seen)));
+            let split = Split::of_tokens(negative.map(|(d, _, seen)| (*d, seen)));
             let bound = split.above.filter(|_| split.below.is_none() && split.consistent());
             found.extend(
                 bound.map(|above| format!("{base} off_policy_mask={}", short(split.largest.max(0.0), above))),
@@ -424,7 +424,7 @@ struct Split {
 }
 
 impl Split {
-    fn of<'a>(tokens: impl Iterator<Item = (f64, &'a Seen)>) -> Split {
+    fn of_tokens<'a>(tokens: impl Iterator<Item = (f64, &'a Seen)>) -> Split {
         let (mut stayed, mut dropped) = (Vec::new(), Vec::new());
         for (x, seen) in tokens {
             match seen {
@@ -500,10 +500,10 @@ mod tests {
         );
         assert_eq!([rounded(2.999_999_9), rounded(0.5), rounded(1.234_56)], [3.0, 0.5, 1.23456]);
         let seen = [Seen::Dropped, Seen::Whole, Seen::Whole, Seen::Dropped];
-        let split = Split::of([0.1, 0.6, 2.5, 4.0].into_iter().zip(&seen));
+        let split = Split::of_tokens([0.1, 0.6, 2.5, 4.0].into_iter().zip(&seen));
         assert!(split.consistent());
         assert_eq!(split.bounds("correction").as_deref(), Some(" correction_low=0.6 correction_high=3"));
-        let mixed = Split::of([0.1, 0.6, 0.5, 4.0].into_iter().zip(&[
+        let mixed = Split::of_tokens([0.1, 0.6, 0.5, 4.0].into_iter().zip(&[
             Seen::Whole,
             Seen::Whole,
             Seen::Dropped,

@@ -499,7 +499,10 @@ fn normalised(candidate: Candidate, weighting: &Weighting) -> Candidate {
         format!("{}; weights over their mean in the batch, which no setting here does", candidate.what);
     let mut labels = candidate.labels.clone();
     labels.push("verl rollout_is_batch_normalize=True".to_owned());
-    Candidate { what, labels, beta: candidate.beta * candidate.factor, factor: 1.0, ..candidate }
+    let beta = candidate.beta * candidate.factor;
+    let command =
+        candidate.command.replace(&format!(" beta={:.6}", candidate.beta), &format!(" beta={beta:.6}"));
+    Candidate { what, labels, command, beta, factor: 1.0, ..candidate }
 }
 
 /// The policy term alone times the factor that fits best.

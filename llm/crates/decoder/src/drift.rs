@@ -36,6 +36,11 @@ impl Drift {
         }
     }
 
+    /// Number of tokens that were added.
+    pub fn tokens(&self) -> u64 {
+        self.tokens
+    }
+
     /// Mean error, at least 1; 1 without tokens, NaN where a log-probability is.
     pub fn mean(&self) -> f64 {
         if self.tokens == 0 { 1.0 } else { self.sum / self.tokens as f64 }

@@ -35,7 +35,7 @@ pub enum Fault {
     Products,
     /// A graph runs nothing.
     Replays,
-    /// What is captured also runs at once.
+    /// Captured launches also run at once.
     Captures,
 }
 

@@ -19,7 +19,7 @@ fn a_method_is_written_and_declared_once() {
     run(&args).unwrap();
     let read = |path: &str| std::fs::read_to_string(root.path().join(path)).unwrap();
     let methods = read(METHODS);
-    assert!(methods.contains("pub mod luspo;\npub mod median_baseline;\npub mod oar_g;"), "{methods}");
+    assert!(methods.contains("pub mod maxrl;\npub mod median_baseline;\npub mod oar_g;"), "{methods}");
     assert!(methods.contains("    &median_baseline::SPEC,\n];"), "{methods}");
     assert!(read(TESTS).contains("mod critics;\nmod median_baseline;\nmod oar;"));
     let method = read("src/methods/median_baseline.rs");

@@ -222,7 +222,7 @@ impl State {
     }
 }
 
-/// How tokens are drawn.
+/// The settings of a draw.
 #[derive(Clone, Copy)]
 struct Draw {
     truncation: Truncation,

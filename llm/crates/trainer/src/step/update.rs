@@ -92,6 +92,10 @@ impl<'a> LlmPolicy<'a> {
             }
         }
         let mut drift = self.drift.get();
+        // Credit that reads the policy's own log-probabilities scores a batch twice; the second time these are in the sampler's place.
+        if drift.tokens() >= micro_batch::flat(batch).map(|(_, r)| r.len() as u64).sum() {
+            return Ok(());
+        }
         responses().zip(trained).for_each(|(response, logps)| drift.add(&response.old_logps, logps));
         self.drift.set(drift);
         Ok(())

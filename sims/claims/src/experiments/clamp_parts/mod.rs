@@ -1,6 +1,6 @@
 //! `clamp_parts`: the clamp taken apart on a transformer that learns single-digit addition.
 //!
-//! The runs are recorded: `cargo run --release -p grpo-lambda-control -- clamp FILE SEEDS` trains them, and this claim reads its file. The
+//! The runs are recorded: `cargo run --release -p grpo-lambda-control -- study paper/protocols/clamp.toml FILE` trains them, and this claim reads its file. The
 //! arms are those of `clamp_gain`, whose tabular twin of the task predicts what is measured here.
 
 mod findings;

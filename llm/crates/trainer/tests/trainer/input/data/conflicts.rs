@@ -5,7 +5,7 @@ use grpo_lambda_trainer::input::data::{Conflicts, Row};
 fn another_answer_to_the_same_problem_is_counted_with_its_place() {
     let mut found = Conflicts::default();
     for (line, problem, answer) in
-        [(1, "2+2?", "4"), (2, "3+3?", "so 6 it is."), (3, "2+2?", "4"), (4, " 2+2?\n", "5")]
+        [(1, "2+2?", "4"), (2, "3+3?", "Proof: see above."), (3, "2+2?", "4"), (4, " 2+2?\n", "5")]
     {
         let row = Row {
             index: 0,
