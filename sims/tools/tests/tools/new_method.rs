@@ -21,7 +21,7 @@ fn a_method_is_written_and_declared_once() {
     let methods = read(METHODS);
     assert!(methods.contains("pub mod maxrl;\npub mod median_baseline;\npub mod oar_g;"), "{methods}");
     assert!(methods.contains("    &median_baseline::SPEC,\n];"), "{methods}");
-    assert!(read(TESTS).contains("mod critics;\nmod median_baseline;\nmod oar;"));
+    assert!(read(TESTS).contains("mod critics;\nmod median_baseline;\nmod newer;"));
     let method = read("src/methods/median_baseline.rs");
     assert!(method.starts_with("//! Median Baseline: ") && method.contains("name: \"median_baseline\""));
     assert!(!method.contains("NAME") && !method.contains("TITLE"), "{method}");

@@ -5,7 +5,7 @@ use grpo_lambda_trainer::input::data::{Conflicts, Row};
 fn another_answer_to_the_same_problem_is_counted_with_its_place() {
     let mut found = Conflicts::default();
     for (line, problem, answer) in
-        [(1, "2+2?", "4"), (2, "3+3?", "Proof: see above."), (3, "2+2?", "4"), (4, " 2+2?\n", "5")]
+        [(1, "2+2?", "4"), (2, "3+3?", "3 4 5"), (3, "2+2?", "4"), (4, " 2+2?\n", "5")]
     {
         let row = Row {
             index: 0,
@@ -27,6 +27,6 @@ fn another_answer_to_the_same_problem_is_counted_with_its_place() {
         line.starts_with("1 row has the problem of an earlier row") && line.ends_with("a.jsonl:4"),
         "{line}"
     );
-    let line = found.unreadable_line().expect("one answer is prose");
+    let line = found.unreadable_line().expect("one answer is three numbers");
     assert!(line.ends_with(": 1; the first: a.jsonl:2"), "{line}");
 }
