@@ -69,7 +69,7 @@ def test_methods_of_the_library_pass_but_for_what_they_mean(method):
 
 def test_a_weight_that_a_method_holds_constant_is_no_fault():
     held = {m.name for m in grpo_lambda.methods() if not m.evidence and verdicts(m.name)["gradient"] == "held"}
-    assert held == {"cispo", "vespo", "dppo", "topr"}
+    assert held == {"cispo", "vespo", "dppo", "topr", "fipo"}
     report = conformance("cispo")
     assert report.ok and "with the weights that it holds constant" in report.checks[0].detail
 
