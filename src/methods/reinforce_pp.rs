@@ -2,7 +2,6 @@
 
 use super::{Aggregate, Clip, MethodSpec, Provenance, shared};
 use crate::assignment::{Assignment, ReturnsToGo, Whitened};
-use crate::group::EvidenceKind;
 use crate::settings::Param;
 
 /// REINFORCE++ (Hu 2025), without groups: the baseline is the batch.
@@ -34,13 +33,7 @@ pub static SPEC: MethodSpec = MethodSpec {
         ];
         [own, shared::loss(Clip::Ppo, Aggregate::TokenMean)].concat()
     },
-    evidence: |settings| {
-        let mut kinds = shared::kl_evidence(settings);
-        if settings.number("reward_beta") != 0.0 && !kinds.contains(&EvidenceKind::RefLogps) {
-            kinds.insert(0, EvidenceKind::RefLogps);
-        }
-        kinds
-    },
+    evidence: shared::reward_kl_evidence,
     build: |settings| {
         let (gamma, beta) = (settings.number("gamma"), settings.number("reward_beta"));
         let uniform = gamma == 1.0 && beta == 0.0;

@@ -3,7 +3,6 @@
 use super::{Aggregate, Clip, Divisor, MethodSpec, Provenance, shared};
 use crate::advantage::Baseline;
 use crate::assignment::{Assignment, OutcomeCredit, OverResponses, PenalisedReward};
-use crate::group::EvidenceKind;
 use crate::ratio::TraceRatio;
 use crate::settings::{Param, Settings, choice};
 use crate::trace::{Product, Token, Trace};
@@ -35,13 +34,7 @@ pub static SPEC: MethodSpec = MethodSpec {
         "correction=token_mask correction_high=2 correction_low=0.4",
     ],
     params,
-    evidence: |settings| {
-        let mut kinds = shared::kl_evidence(settings);
-        if settings.number("reward_beta") != 0.0 && !kinds.contains(&EvidenceKind::RefLogps) {
-            kinds.insert(0, EvidenceKind::RefLogps);
-        }
-        kinds
-    },
+    evidence: shared::reward_kl_evidence,
     build: |settings| {
         let trace: Box<dyn Trace> = match settings.choice("ratio") {
             Ratio::Token => Box::new(Token),

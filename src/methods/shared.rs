@@ -255,6 +255,15 @@ pub(super) fn kl_evidence(settings: &Settings) -> Vec<EvidenceKind> {
     reference.into_iter().chain(sampler).collect()
 }
 
+/// The evidence of [`kl_evidence`], and the reference where `reward_beta` asks for it.
+pub(super) fn reward_kl_evidence(settings: &Settings) -> Vec<EvidenceKind> {
+    let mut kinds = kl_evidence(settings);
+    if settings.number("reward_beta") != 0.0 && !kinds.contains(&EvidenceKind::RefLogps) {
+        kinds.insert(0, EvidenceKind::RefLogps);
+    }
+    kinds
+}
+
 /// `reduction`, `max_length`, `mask_truncated`, and the settings of [`sampler::params`].
 pub(super) fn reduction(default: Aggregate) -> Vec<Param> {
     let own = vec![

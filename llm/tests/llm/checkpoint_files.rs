@@ -37,7 +37,7 @@ fn directory(recorded: &Value, change: &Value) -> tempfile::TempDir {
     directory
 }
 
-/// What the recordings have of a tokenizer.
+/// The recorded part of a tokenizer.
 fn read(tokens: &ModelTokenizer, text: &str) -> Value {
     let ids = tokens.prompt(text).unwrap().ids().to_vec();
     let plain = tokens.rendered(&RenderedPrompt { text: text.to_owned(), special_tokens: false });

@@ -215,7 +215,7 @@ fn paired(fields: &Fields, name: &str) -> Option<TextSource> {
 }
 
 /// Takes in the columns that belong to the problem and that rows before this one did not have: the second of a pair, and the system prompt.
-/// Those rows are read as before.
+/// Earlier rows are read as before.
 pub(super) fn widen(layout: &mut DatasetLayout, fields: &Fields) {
     if layout.system.is_none() {
         layout.system = system(fields);
