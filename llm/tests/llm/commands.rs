@@ -137,63 +137,6 @@ fn scores_are_those_of_a_softmax_written_out_and_of_the_sampler_to_the_bit() {
 }
 
 #[test]
-fn lines_that_are_wrong_are_refused_by_line_and_field() {
-    let place = Place::new();
-    let short = grpo_lambda_decoder::model::ModelConfig { max_position_embeddings: 12, ..shape() };
-    checkpoint(&place.at("model"), &short, usize::MAX);
-    let score = "score --model model";
-    let generate = "generate --model model --max-new-tokens 8 --prompts -";
-    let good = "{\"ids\": [1, 2]}\n\n";
-    for (command, line, expected) in [
-        (score, "{\"ids\": [1, 2}", "stdin:3: not JSON … at column"),
-        (score, "[1, 2]", "stdin:3: found [1,2]; a line is an object with ids"),
-        (score, "{}", "stdin:3: ids: missing"),
-        (score, "{\"ids\": null}", "stdin:3: ids: missing"),
-        (score, "{\"id\": [1]}", "stdin:3: id: unknown field (did you mean `ids`?); the fields are ids"),
-        (score, "{\"ids\": 5}", "stdin:3: ids = 5: must be a list of token ids"),
-        (score, "{\"ids\": []}", "stdin:3: ids: 0 token ids; must be 1 to 12"),
-        (score, "{\"ids\": [1,2,3,4,5,6,7,8,9,1,2,3,4]}", "stdin:3: ids: 13 token ids; must be 1 to 12"),
-        (
-            score,
-            "{\"ids\": [1, -2]}",
-            "stdin:3: ids[1] = -2: must be a token id, a whole number from 0 to 199",
-        ),
-        (score, "{\"ids\": [1, 2.5]}", "ids[1] = 2.5: must be"),
-        (score, "{\"ids\": [\"a\"]}", "ids[0] = \"a\": must be"),
-        (score, "{\"ids\": [200]}", "ids[0] = 200: must be a token id, a whole number from 0 to 199"),
-        (generate, "{\"text\": 5}", "stdin:3: text = 5: must be a text in quotes"),
-        (generate, "{\"text\": \"3\", \"ids\": [1]}", "stdin:3: text and ids: give one of them"),
-        (generate, "{}", "stdin:3: text, ids: both are missing"),
-        (generate, "{\"prompt\": \"3\"}", "stdin:3: prompt: unknown field … the fields are text, ids"),
-        (generate, "{\"text\": \"\"}", "stdin:3: the prompt has no token"),
-        (
-            generate,
-            "{\"ids\": [1, 2, 3, 4, 5]}",
-            "stdin:3: the prompt has 5 tokens; with --max-new-tokens 8 it exceeds the model's limit of 12",
-        ),
-    ] {
-        place.run_with(command, &[], &format!("{good}{line}\n{good}")).refused(2, expected);
-    }
-    for (more, expected) in [
-        ("", "no prompt: give --prompt TEXT, --prompts FILE or --task N"),
-        (
-            "--task 1 --temperature 0",
-            "--temperature 0.0: must be a number from 1e-6 to 1000000; for the most probable",
-        ),
-        ("--task 1 --temperature nan", "--temperature NaN"),
-        ("--task 1 --min-new-tokens 2", "--max-new-tokens 1 with --min-new-tokens 2: must be"),
-        ("--task 1 --top-k 0", "--top-k … must be a whole number from 1"),
-        ("--task 1 --top-p 0", "--top-p 0: must be a number above 0 and at most 1"),
-        ("--task 1 --top-p 1.01", "--top-p 1.01: must be"),
-        ("--task 1 --greedy --top-p 0.9", "with --greedy leave them out"),
-        ("--task 1", "--task: the prompt has"),
-        ("--prompts /no/such.jsonl", "/no/such.jsonl: cannot be read"),
-    ] {
-        place.run(&format!("generate --model model --max-new-tokens 1 {more}")).refused(2, expected);
-    }
-}
-
-#[test]
 fn a_dry_run_reads_headers_only() {
     let place = Place::new();
     let model = checkpoint(&place.at("model"), &shape(), 40_000);

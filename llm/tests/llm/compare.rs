@@ -97,25 +97,12 @@ fn all_methods_of_a_seed_start_from_one_supervised_checkpoint() {
 
 #[test]
 fn a_wrong_command_is_refused_in_a_line_and_leaves_nothing_behind() {
-    let root = tempfile::tempdir().unwrap();
-    let directory = root.path().join("new");
-    for (methods, extra, expected) in [
-        ("grpo,grp_lambda", "", "unknown method `grp_lambda` (did you mean `grpo_lambda`?)"),
-        ("grpo", "", "a comparison needs two methods or more"),
-        ("grpo,rloo:style=both", "", "rloo: unknown key `style`"),
-        ("grpo,grpo", "", "is given twice"),
-        ("grpo,rloo", "method.beta=0.1", "as in --methods grpo:beta=0.1"),
-        ("grpo,rloo", "rl.lr=fast", "rl.lr = fast: must be a number greater than 0"),
-        ("grpo,rloo:rl.lr=-1", "", "rl.lr = -1: must be a number greater than 0"),
-        ("grpo,rloo", "--preset no_such", "`no_such` is neither a preset nor a file"),
-    ] {
-        compare(&directory, methods, extra).refused(2, expected);
-        assert!(!directory.exists(), "{methods} {extra:?}");
-    }
-    llm_train(&words("compare --methods grpo,rloo --seeds 0"), "").refused(2, "--seeds");
-    std::fs::create_dir(&directory).unwrap();
-    std::fs::write(directory.join("thesis.tex"), "x").unwrap();
-    compare(&directory, "grpo,rloo", "").refused(2, "is not a comparison");
+    let place = Place::with_model();
+    std::fs::create_dir(place.at("held")).unwrap();
+    place.write("held/thesis.tex", "x");
+    let line = "eval --model model --out a --benchmarks tiny:addition --limit 2 --max-new-tokens 2";
+    place.run(line).output();
+    place.refuses(include_str!("refused/compare.txt"));
 }
 
 #[test]

@@ -190,40 +190,7 @@ fn wrong_input_is_refused_in_a_line_and_leaves_nothing_behind() {
     place.write("data/aime24.jsonl", "{\"problem\": \"1+1\", \"answers\": [\"2\"]}\n");
     place.write("data/empty.jsonl", "");
     place.write("data/broken.jsonl", "{\"problem\": \"1+1\", \"answers\": [\"2\"]}\n{\"problem\": \"\n");
-    for (more, expected) in [
-        (
-            "--benchmarks aime42 --data data",
-            "unknown benchmark `aime42` (did you mean `aime24`?) … tiny:stories … data … aime24",
-        ),
-        ("--benchmarks aime25", "looked for in benchmarks (--data), which is no directory"),
-        ("--protocol paper --data data", "no amc.jsonl in data (--data); write its problems there, a line"),
-        ("--benchmarks empty --data data", "empty.jsonl … no row"),
-        ("--benchmarks data/empty.jsonl", "empty.jsonl … no row"),
-        ("--benchmarks broken --data data", "broken.jsonl:2"),
-        (
-            "--benchmarks run:held-out",
-            "--benchmarks run:held-out: the held-out problems of a run … no such run",
-        ),
-        ("--benchmarks held-out", "unknown benchmark `held-out` (did you mean `run:held-out`?)"),
-        ("--template line --system x", "--system \"x\": template `line`: has no place"),
-        ("--benchmarks tiny:stories,tiny:stories", "tiny:stories is given twice"),
-        ("--samples 0", "--samples … whole number from 1"),
-        ("--samples -1", "--samples … whole number from 1"),
-        ("--samples 4 --pass-at 8", "--pass-at 8 with --samples 4 … at most 4"),
-        ("--pass-at 0", "--pass-at … whole number from 1"),
-        ("--samples 2 --temperature 0", "the same every time"),
-        ("--temperature nan", "--temperature"),
-        ("--temperature -1", "--temperature -1"),
-        ("--top-k 5", "at temperature 0 leave them out"),
-        ("--samples 2 --top-p 1.5", "--top-p 1.5"),
-        ("--context 100000", "--context 100000 … max_position_embeddings"),
-        ("--max-new-tokens 0", "--max-new-tokens"),
-        ("--template qwen_meth", "qwen_meth … qwen_math"),
-    ] {
-        let done = place.eval("out", more);
-        done.refused(2, expected);
-        assert!(!place.at("out").exists(), "{more:?}");
-    }
+    place.refuses(include_str!("refused/eval.txt"));
     std::fs::remove_file(place.at("model/tokenizer.json")).unwrap();
     place.eval("out", SMALL).refused(2, "tokenizer.json");
     place.run("eval --model no/such/model").refused(2, "--model no/such/model: no such directory");
@@ -510,29 +477,4 @@ fn two_evaluations_are_compared_in_pairs() {
     let sound = std::fs::read_to_string(&unfinished).unwrap();
     std::fs::write(&unfinished, &sound[..sound.len() / 2]).unwrap();
     compare("a", "other").refused(2, "under way … of 24 problems of tiny:stories");
-}
-
-#[test]
-fn the_two_comparisons_are_not_mixed() {
-    let place = Place::with_model();
-    place.eval("a", SMALL).output();
-    for (words, expected) in [
-        (
-            "compare",
-            "0 directories: must be one or two; give --methods NAME,NAME for methods over seeds, or RUN",
-        ),
-        ("compare absent", "absent: no run directory"),
-        ("compare a", "no run directory"),
-        ("compare a a a", "3 directories: must be one or two"),
-        ("compare a a --seeds 3", "--seeds belongs to --methods"),
-        ("compare a rl.lr=1", "rl.lr=1: a setting belongs to --methods"),
-        (
-            "compare a a --methods grpo,rloo",
-            "is a directory and --methods is given … or A B for two evaluations",
-        ),
-        ("compare --methods grpo,rloo --out x", "--out is for two evaluations"),
-        ("compare a no/such/place", "no/such/place: no such directory … llm-train eval"),
-    ] {
-        place.run(words).refused(2, expected);
-    }
 }

@@ -5,17 +5,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use grpo_lambda_decoder::generate::{Sampler, SamplingParams, SamplingRequest};
-use grpo_lambda_decoder::model::{self, Architecture::Qwen3, ModelShape, weights};
+use grpo_lambda_decoder::model::{self, Architecture::Qwen3, weights};
 use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_gpu::select::ComputeDevice;
 use grpo_lambda_gpu::{Device, Dtype};
 use grpo_lambda_ptx::Card;
 use grpo_lambda_trainer::config::Config;
-use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::step::engine::{Engine, GpuEngine, GpuModel, TrainingSetup};
 use grpo_lambda_trainer::train::{Local, RunSummary, train_on};
 
-use crate::common::{assert_the_same_to_rounding, checkpoint, column, stopped_after, with, words};
+use crate::common::{assert_the_same_to_rounding, checkpoint, column, sized, stopped_after, with, words};
 use crate::machine;
 
 /// Three supervised steps and two of RL, with a KL term, of a model that the PTX machine can train.
@@ -67,17 +66,7 @@ fn a_run_on_a_device_learns_what_a_run_on_the_cpu_learns() {
 fn a_qwen3_checkpoint_trains_on_a_device_as_on_the_cpu() {
     let device = machine::start();
     let base = tempfile::tempdir().unwrap();
-    let shape = model::ModelConfig {
-        intermediate_size: 24,
-        head_dim: 12,
-        ..Qwen3.config(ModelShape {
-            vocab: ModelTokenizer::tiny().len(),
-            hidden: 16,
-            layers: 1,
-            heads: 2,
-            kv_heads: 1,
-        })
-    };
+    let shape = model::ModelConfig { intermediate_size: 24, head_dim: 12, ..Qwen3.config(sized(16, 1)) };
     checkpoint(base.path(), &shape, usize::MAX);
     let from = format!("model.checkpoint={}", base.path().display());
     let settings: Vec<&str> = words(RUN).into_iter().filter(|s| !s.starts_with("model.")).collect();

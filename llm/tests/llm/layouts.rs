@@ -5,101 +5,22 @@ use std::collections::BTreeMap;
 use grpo_lambda_trainer::input::data::{Columns, OnBadRow, open};
 use grpo_lambda_trainer::input::prompt::Template;
 
-use crate::common::{assert_has, fixture, llm_train};
+use crate::common::{Place, assert_has, fixture, llm_train};
 use crate::documents::page;
 
-/// A layout: what its data sets are called, the file in `tests/fixtures/layouts`, its answers, and what becomes of its columns.
+/// An entry of `tests/fixtures/layouts/layouts.toml`.
+#[derive(serde::Deserialize)]
 struct Layout {
-    names: &'static str,
-    file: &'static str,
-    answers: [&'static str; 3],
-    columns: &'static str,
+    names: String,
+    file: String,
+    answers: Vec<String>,
+    asked: String,
 }
 
-const fn layout(
-    names: &'static str,
-    file: &'static str,
-    answers: [&'static str; 3],
-    columns: &'static str,
-) -> Layout {
-    Layout { names, file, answers, columns }
+fn layouts() -> Vec<Layout> {
+    let text = std::fs::read_to_string(fixture("layouts/layouts.toml")).unwrap();
+    toml::from_str::<BTreeMap<String, Vec<Layout>>>(&text).unwrap().remove("layouts").unwrap()
 }
-
-static LAYOUTS: [Layout; 13] = [
-    layout(
-        "GSM8K",
-        "gsm8k.jsonl",
-        ["7", "36", "15"],
-        "`question` is asked; the answer is what follows the last `####` of `answer`, which is the solution, too",
-    ),
-    layout(
-        "MATH",
-        "math.jsonl",
-        ["4", "9", "\\frac{1}{2}"],
-        "`problem` is asked; the answer is the last `\\boxed{}` of `solution`",
-    ),
-    layout(
-        "OpenR1-Math",
-        "openr1.jsonl",
-        ["2", "3", "4"],
-        "`problem` is asked, with `answer` and `solution`; `messages` and the others are named",
-    ),
-    layout(
-        "NuminaMath",
-        "numinamath.jsonl",
-        ["2", "3", "4"],
-        "`problem` is asked; the answer is the last `\\boxed{}` of `solution`; `messages` is named",
-    ),
-    layout("Big-Math", "bigmath.jsonl", ["2", "3", "4"], "`problem` is asked, with `answer`"),
-    layout(
-        "DAPO-Math-17k",
-        "dapo17k.jsonl",
-        ["2", "3", "4"],
-        "the turns of `prompt` are asked; the answer is `reward_model.ground_truth`",
-    ),
-    layout(
-        "Open-Reasoner-Zero",
-        "orz.json",
-        ["2", "3", "4"],
-        "a row is a list of turns, of which those up to the user's last are asked; the answer is the assistant's `ground_truth`",
-    ),
-    layout(
-        "verl",
-        "verl.jsonl",
-        ["2", "3", "4"],
-        "all turns of `prompt` are asked, system and earlier ones included; the answer is `reward_model.ground_truth`",
-    ),
-    layout(
-        "TRL, prompts",
-        "trl.jsonl",
-        ["3", "4", "5"],
-        "all turns of `prompt` are asked; the answer is the `\\boxed{}` of `solution`",
-    ),
-    layout(
-        "TRL, prompts and completions",
-        "trl_completion.jsonl",
-        ["2", "3", "4"],
-        "all turns of `prompt` are asked; the answer is taken from what the assistant says in `completion`",
-    ),
-    layout(
-        "Alpaca",
-        "alpaca.jsonl",
-        ["2", "3", "4"],
-        "`instruction` and, below it, `input` are asked after the system turn `system`; the answer is `output`",
-    ),
-    layout(
-        "SVAMP",
-        "svamp.jsonl",
-        ["1.0", "5.0", "8.0"],
-        "`Body` and `Question` are asked, one after the other; the answer is `Answer`",
-    ),
-    layout(
-        "ShareGPT",
-        "sharegpt.jsonl",
-        ["2", "3", "4"],
-        "the turns of `conversations` up to the user's last are asked; the answer is taken from what the assistant says then",
-    ),
-];
 
 #[test]
 fn prompts_of_published_layouts_are_those_of_transformers() {
@@ -107,15 +28,15 @@ fn prompts_of_published_layouts_are_those_of_transformers() {
     let expected: BTreeMap<String, Vec<String>> = serde_json::from_str(&expected).unwrap();
     let chatml = fixture("chat/chatml_math.jinja");
     let template = Template::load(chatml.to_str().unwrap(), None).unwrap();
-    assert_eq!(expected.len(), LAYOUTS.len());
-    for Layout { file, answers, .. } in &LAYOUTS {
+    assert_eq!(expected.len(), layouts().len());
+    for Layout { file, answers, .. } in layouts() {
         let path = fixture(&format!("layouts/{file}"));
         let data = open(path.to_str().unwrap(), &Columns::default(), OnBadRow::Refuse)
             .unwrap_or_else(|e| panic!("{file}: {e}"));
         let rows: Vec<_> = data.rows().map(Result::unwrap).collect();
         let prompts: Vec<String> =
             rows.iter().map(|row| template.asked(&row.before, &row.problem).unwrap().text).collect();
-        assert_eq!(prompts, expected[*file], "{file}");
+        assert_eq!(prompts, expected[&file], "{file}");
         let found: Vec<&str> = rows.iter().map(|row| row.answers[0].as_str()).collect();
         assert_eq!(found, answers, "{file}");
     }
@@ -123,8 +44,8 @@ fn prompts_of_published_layouts_are_those_of_transformers() {
 
 #[test]
 fn the_table_of_layouts_is_what_is_tested() {
-    let row = |Layout { names, columns, .. }: &Layout| format!("| {names} | {columns} |\n");
-    let rows: String = LAYOUTS.iter().map(row).collect();
+    let row = |Layout { names, asked, .. }| format!("| {names} | {asked} |\n");
+    let rows: String = layouts().into_iter().map(row).collect();
     page::hold(
         "fine-tune.md",
         "layouts",
@@ -168,11 +89,10 @@ fn columns_that_only_later_rows_have_are_asked() {
 /// Columns and turns that nobody asks are named or refused.
 #[test]
 fn what_is_not_asked_is_named_and_what_belongs_to_the_problem_is_not_left_out() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("rows.jsonl");
+    let place = Place::new();
     let data = |text: &str, args: &[&str]| {
-        std::fs::write(&path, text).unwrap();
-        llm_train(&[&["data", path.to_str().unwrap()], args].concat(), "")
+        place.write("rows.jsonl", text);
+        place.run_with("data rows.jsonl", args, "")
     };
     let chat = fixture("chat/chatml_math.jinja");
     let chat = ["--template", chat.to_str().unwrap()];
@@ -185,73 +105,12 @@ fn what_is_not_asked_is_named_and_what_belongs_to_the_problem_is_not_left_out() 
     let turns = r#"{"prompt":[{"role":"system","content":"s"},{"role":"user","content":"q"}],"answer":"1"}"#;
     refused(turns, &[], "template `line`: takes one problem, and the row has 2 turns");
     refused(turns, &[&chat[..], &["--system", "other"]].concat(), "has a system prompt, and the row another");
-    let prefix =
-        r#"{"prompt":[{"role":"user","content":"q"},{"role":"assistant","content":"So"}],"answer":"1"}"#;
-    refused(prefix, &chat, "ends in a turn of the assistant with text");
-    for (row, expected) in [
-        (
-            r#"{"question":"q","choices":["1","2"],"answer":"1"}"#,
-            "choices: belongs to the problem and is not read",
-        ),
-        (r#"{"problem":"q","tools":[{"name":"f"}],"answer":"1"}"#, "tools: belongs to the problem"),
-        (
-            r#"{"prompt":[{"role":"robot","content":"q"}],"answer":"1"}"#,
-            "a turn of `robot`; the roles are system",
-        ),
-        (
-            r#"{"prompt":[{"role":"assistant","content":"a","tool_calls":[1]},{"role":"user","content":"q"}],"answer":"1"}"#,
-            "a turn has `tool_calls`, which is not read",
-        ),
-        (r#"{"problem":"q","problem":"r","answer":"1"}"#, "`problem` is given twice"),
-        (r#"[{"problem":"a","answer":"1"}]"#, "a JSON array … must have a name that ends in .json"),
-        ("[\n{\"problem\":\"a\",\"answer\":\"1\"}]", "a JSON array … must have a name that ends in .json"),
-    ] {
-        refused(row, &chat, expected);
-    }
-    // Half a problem, a list of turns that was written as a text, turns of two readings, answers that are none.
-    for (row, expected) in [
-        (r#"{"instruction":"q","context":"c","response":"3"}"#, "context: belongs to the problem"),
-        (r#"{"question":"q","context":{"title":["t"]},"answer":"3"}"#, "context: belongs to the problem"),
-        (r#"{"question":"q","instruction":"in base 2","answer":"3"}"#, "instruction: belongs to the problem"),
-        (r#"{"question":"q","table":"1 | 2","answer":"3"}"#, "table: belongs to the problem"),
-        (r#"{"Body":"b","Question":null,"input":"i","Answer":"3"}"#, "input: belongs to the problem"),
-        (
-            r#"{"prompt":"[{\"role\": \"user\", \"content\": \"q\"}]","answer":"1"}"#,
-            "prompt: a text that spells out a list of turns",
-        ),
-        (
-            r#"{"prompt":"[{'content': 'q', 'role': 'user'}]","answer":"1"}"#,
-            "prompt: a text that spells out a list of turns",
-        ),
-        (
-            r#"{"messages":[{"role":"user","content":"a","value":"b"}],"answer":"1"}"#,
-            "messages: a turn has both `content` and `value`",
-        ),
-        (
-            r#"{"messages":[{"role":"user","from":"system","content":"a"}],"answer":"1"}"#,
-            "messages: a turn has both `role` and `from`",
-        ),
-        (
-            r#"{"prompt":"q","reward_model":{"ground_truth":"1","ground_truth":"2"}}"#,
-            "`ground_truth` is given twice",
-        ),
-        (r#"{"problem":"q","answer":"1","extra_info":[{"a":1,"a":2}]}"#, "`a` is given twice"),
-        (
-            r#"{"messages":[{"role":"user","role":"user","content":"q"}],"answer":"1"}"#,
-            "`role` is given twice",
-        ),
-        (r#"{"prompt":"q","ground_truth":"{\"f\": 1}"}"#, "a text that holds a JSON object"),
-        (
-            r#"{"prompt":"q","completion":"3","label":false}"#,
-            "label = false: says that `completion` is not right",
-        ),
-    ] {
-        refused(row, &chat, expected);
-    }
-    let partial = dir.path().join("partial.jinja");
+    let array = "[\n{\"problem\":\"a\",\"answer\":\"1\"}]";
+    refused(array, &chat, "a JSON array … must have a name that ends in .json");
+    place.refuses_each(include_str!("refused/layouts.txt"), |row, _| data(row, &chat));
     let text = "{% for m in messages if m.role in ['user', 'assistant'] %}{{ m.content }}\n{% endfor %}";
-    std::fs::write(&partial, text).unwrap();
-    let partial = ["--template", partial.to_str().unwrap()];
+    place.write("partial.jinja", text);
+    let partial = ["--template", "partial.jinja"];
     for role in ["system", "developer", "tool"] {
         let row = format!(
             r#"{{"prompt":[{{"role":"{role}","content":"in base 2"}},{{"role":"user","content":"q"}}],"answer":"1"}}"#

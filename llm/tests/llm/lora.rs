@@ -6,16 +6,14 @@ use std::path::{Path, PathBuf};
 use grpo_lambda::learner::Policy;
 use grpo_lambda_decoder::lora;
 use grpo_lambda_decoder::model::weights::{self, Parameters};
-use grpo_lambda_decoder::model::{
-    Architecture::Qwen3, Decoder, ForwardOptions, ModelConfig, ModelShape, Rows,
-};
+use grpo_lambda_decoder::model::{Architecture::Qwen3, Decoder, ForwardOptions, ModelConfig, Rows};
 use grpo_lambda_trainer::config::Config as RunConfig;
 use grpo_lambda_trainer::input::task::{Split, Task};
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::step::engine::{CpuEngine, Engine, TrainingSetup};
 use grpo_lambda_trainer::step::{LlmPolicy, TrainingPrompt};
 
-use crate::common::{Done, Place, column, copy, lasting, llm_train, shape, words};
+use crate::common::{Done, Place, column, copy, lasting, llm_train, shape, sized, words};
 use crate::known_bugs::with_context;
 use crate::long;
 
@@ -298,17 +296,7 @@ fn a_qwen3_checkpoint_is_described_and_takes_an_adapter() {
     let dir = tempfile::tempdir().unwrap();
     let (base, run) = (dir.path().join("base"), dir.path().join("run"));
     // Heads of 24 where width / heads is 16.
-    let shape = ModelConfig {
-        intermediate_size: 48,
-        head_dim: 24,
-        ..Qwen3.config(ModelShape {
-            vocab: ModelTokenizer::tiny().len(),
-            hidden: 32,
-            layers: 2,
-            heads: 2,
-            kv_heads: 1,
-        })
-    };
+    let shape = ModelConfig { intermediate_size: 48, head_dim: 24, ..Qwen3.config(sized(32, 2)) };
     crate::common::checkpoint(&base, &shape, usize::MAX);
 
     let every = format!("lora.targets={}", lora::TARGETS.map(|(name, _)| name).join(","));

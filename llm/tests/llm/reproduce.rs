@@ -99,40 +99,8 @@ fn a_grid_killed_again_and_again_ends_in_the_numbers_of_an_unbroken_one() {
 
 #[test]
 fn what_cannot_be_meant_is_refused_in_a_line() {
-    let dir = tempfile::tempdir().unwrap();
-    let run = dir.path().join("grid");
-    for (line, expected) in [
-        ("--table 7", "--table 7: must be 1, 3, 4, 5, 6 or all"),
-        ("--table 2", "settings, not results … presets"),
-        ("--table 3 --only gsm8k", "--only gsm8k: must be of the form key=value"),
-        ("--table 3 --only datset=gsm8k", "no such key (did you mean `dataset`?)"),
-        ("--table 3 --only dataset=gsm8", "no such dataset (did you mean `gsm8k`?)"),
-        ("--table 5 --only update=weight", "the table has no such update … it has grpo, trace"),
-        ("--table 3 --only lambda=0.97", "the table has no such lambda"),
-        ("--table 3 --only model=r1-distill-qwen-7b", "the table has no such model"),
-        ("--table 3 --only style=grpo,lambda=0.98", "Table 3 has no cell with all of that"),
-        ("--table 3 --gpu h10", "--gpu h10: not known (did you mean `h100`?)"),
-        ("--table 3 --utilisation 0", "--utilisation 0: must be a number above 0 and up to 1"),
-        ("--table 3 method.lambda=0.5", "method.lambda=0.5: every cell of the grid has its own"),
-        ("--table 3 --scale tiny rl.step=3", "unknown key `rl.step`"),
-        ("--table 3 --scale small", "small"),
-        (
-            "--table 3",
-            "weights Qwen/Qwen2.5-Math-1.5B-Instruct: not in models/Qwen/Qwen2.5-Math-1.5B-Instruct … \
-             hf download Qwen/Qwen2.5-Math-1.5B-Instruct",
-        ),
-        (
-            "--table 6",
-            "weights deepseek-ai/DeepSeek-R1-Distill-Qwen-7B: not in models/deepseek-ai/DeepSeek-R1-Distill-Qwen-7B … \
-             hf download deepseek-ai/DeepSeek-R1-Distill-Qwen-7B",
-        ),
-        ("--table 6 lora.rank=0.5", "lora.rank = 0.5: must be a whole number"),
-    ] {
-        reproduce(&format!("{line} --run {}", run.display())).refused(2, expected);
-        assert!(!run.exists(), "{line}: what is refused leaves nothing behind");
-    }
-    // A directory of something else.
-    std::fs::write(dir.path().join("thesis.tex"), "x").unwrap();
-    let taken = dir.path().display();
-    reproduce(&format!("--table 6 --scale tiny --run {taken}")).refused(2, "is not a grid … thesis.tex");
+    let place = Place::new();
+    std::fs::create_dir(place.at("held")).unwrap();
+    place.write("held/thesis.tex", "x");
+    place.refuses(include_str!("refused/reproduce.txt"));
 }

@@ -61,33 +61,13 @@ fn shells_and_man_know_every_command() {
 
 #[test]
 fn an_option_that_is_a_setting_is_answered_with_the_setting() {
-    for (line, expected) in [
-        ("data x.jsonl -x", "unexpected argument '-x' found; see llm-train data --help"),
-        ("data x.jsonl --stepz", "'--stepz' found; tip: a similar argument exists: '--system'; see"),
-        ("data x.jsonl --show -1", "'--show <N>': must be a whole number of at least 0"),
-        ("train --steps 3", "a setting is key=value, here rl.steps=3 or sft.steps=3"),
-        ("train --method GRPO", "here method.name=grpo"),
-        ("train --group-size=4", "a setting is key=value, here rl.group_size=4; see"),
-        ("train --qqq", "unexpected argument '--qqq' found; see llm-train train --help"),
-        ("train --learning_rate 1e-6", "here it is `rl.lr`"),
-        (
-            "train num_generations=8",
-            "unknown key `num_generations` (a name of TRL or verl; here it is `rl.group_size`)",
-        ),
-        ("train loss_type=dr_grpo", "dr_grpo is method.name=dr_grpo"),
-        ("train lora.dropout=0.1", "with dropout, sampler and trainer would be two policies"),
-        ("train method.name=GRPO", "unknown method `GRPO` (did you mean `grpo`?)"),
-        ("train lamda=0.9", "(did you mean `method.lambda`?)"),
-        ("compare --methods GRPO,rloo", "unknown method `GRPO` (did you mean `grpo`?)"),
-        ("train rl.group_size=65536 rl.prompts_per_step=1048576", "sampling takes "),
-    ] {
-        let done = llm_train(&words(line), "");
-        done.refused(2, expected);
-        assert!(!done.stderr.contains("-- --"), "clap's advice leads astray: {}", done.stderr);
-    }
     let place = Place::new();
     place.write("empty.toml", "# nothing\n");
-    place.run("train --preset empty.toml").refused(2, "empty.toml: says nothing");
+    place.refuses_each(include_str!("refused/options.txt"), |line, _| {
+        let done = place.run(line);
+        assert!(!done.stderr.contains("-- --"), "clap's advice leads astray: {}", done.stderr);
+        done
+    });
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Rollouts of RL end at the stop strings of a template: on the CPU and on a card, in what is trained on and in what is graded.
 use grpo_lambda::group::Response;
-use grpo_lambda_decoder::model::{Architecture::Qwen2, Decoder, ModelConfig as Shape, ModelShape, weights};
+use grpo_lambda_decoder::model::{Architecture::Qwen2, Decoder, ModelConfig as Shape, weights};
 use grpo_lambda_decoder::optim::StepOutcome;
 use grpo_lambda_gpu::Dtype;
 use grpo_lambda_grade::{Extraction, Gold};
@@ -10,6 +10,7 @@ use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::step::engine::{CpuEngine, Engine, GpuEngine, TrainingSetup};
 use grpo_lambda_trainer::step::{StepContext, StepSettings, StopStrings, TextReward, TrainingPrompt};
 
+use crate::common::sized;
 #[cfg(target_os = "linux")]
 use crate::machine;
 
@@ -22,13 +23,7 @@ fn config() -> Config {
 }
 
 fn shape() -> Shape {
-    Qwen2.config(ModelShape {
-        vocab: ModelTokenizer::tiny().len(),
-        hidden: 16,
-        layers: 2,
-        heads: 2,
-        kv_heads: 1,
-    })
+    Qwen2.config(sized(16, 2))
 }
 
 /// The responses of a step that ends them at `stop`, and whether it moved the weights.

@@ -113,18 +113,14 @@ pub fn llm_train(args: &[&str], stdin: &str) -> Done {
     run(Command::new(env!("CARGO_BIN_EXE_llm-train-tested")).args(args), stdin)
 }
 
-/// The shape of the test model, for the tokenizer of the preset.
+/// A decoder's shape with two heads, one of keys, for the tokenizer of the preset.
+pub fn sized(hidden: usize, layers: usize) -> ModelShape {
+    ModelShape { vocab: ModelTokenizer::tiny().len(), hidden, layers, heads: 2, kv_heads: 1 }
+}
+
+/// The shape of the test model.
 pub fn shape() -> ModelConfig {
-    ModelConfig {
-        intermediate_size: 64,
-        ..Qwen2.config(ModelShape {
-            vocab: ModelTokenizer::tiny().len(),
-            hidden: 32,
-            layers: 2,
-            heads: 2,
-            kv_heads: 1,
-        })
-    }
+    ModelConfig { intermediate_size: 64, ..Qwen2.config(sized(32, 2)) }
 }
 
 /// Writes a checkpoint with random weights and the preset's tokenizer; in shards when `shard_bytes` is small.
@@ -199,6 +195,56 @@ impl Place {
     /// [`Place::run`] with further words, which may have blanks in them, and a standard input.
     pub fn run_with(&self, line: &str, more: &[&str], stdin: &str) -> Done {
         run(self.command(line).args(more), stdin)
+    }
+}
+
+/// A case of a table in `refused/`: a command line, or what its test makes one of; the lines that begin with `<`, which
+/// are its standard input; and below it, indented, what its error line has.
+#[derive(Default)]
+struct Refusal<'a> {
+    line: &'a str,
+    stdin: String,
+    expected: &'a str,
+}
+
+fn refusals(table: &str) -> Vec<Refusal<'_>> {
+    let (mut all, mut next) = (Vec::new(), Refusal::default());
+    for line in table.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        match (line.strip_prefix("    "), line.strip_prefix("< ")) {
+            (Some(expected), _) => all.push(Refusal { expected, ..std::mem::take(&mut next) }),
+            (None, Some(stdin)) => next.stdin += &format!("{stdin}\n"),
+            (None, None) => next.line = line,
+        }
+    }
+    all
+}
+
+/// The paths of a folder's files, as far down as there are any.
+fn names(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut all: Vec<PathBuf> = entries
+        .flat_map(|path| if path.is_dir() { [vec![path.clone()], names(&path)].concat() } else { vec![path] })
+        .collect();
+    all.sort();
+    all
+}
+
+impl Place {
+    /// Runs the commands of a table: each is refused with exit code 2, and no file comes of it.
+    #[track_caller]
+    pub fn refuses(&self, table: &str) {
+        self.refuses_each(table, |line, stdin| self.run_with(line, &[], stdin));
+    }
+
+    /// [`Place::refuses`] of a table whose lines and standard input `run` makes a command of.
+    #[track_caller]
+    pub fn refuses_each(&self, table: &str, run: impl Fn(&str, &str) -> Done) {
+        let (cases, before) = (refusals(table), names(self.0.path()));
+        assert!(!cases.is_empty());
+        for Refusal { line, stdin, expected } in cases {
+            run(line, &stdin).refused(2, expected);
+            assert_eq!(names(self.0.path()), before, "{line:?} left something behind");
+        }
     }
 }
 
