@@ -1,4 +1,8 @@
-//! The quantities that are looked at, and what each framework calls them.
+//! The quantities that are looked at; `checks.toml` says what each framework calls them.
+
+use serde::Deserialize;
+
+use super::{PerFramework, WORDS};
 
 /// The writer of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,8 +24,9 @@ impl Framework {
     }
 }
 
-/// A quantity of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// A quantity of a step, in the order of `checks.toml`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Column {
     /// Mean reward of the responses.
     Reward,
@@ -59,62 +64,29 @@ pub enum Column {
     HeldOutHigh,
 }
 
-/// Every quantity in the order of [`Column`]: in words, and its names in llm-train, TRL and verl, the preferred one
-/// first; the share without variance of llm-train is a quotient of two columns, and TRL logs the drift as a difference
-/// of log-probabilities. `a + b` is a sum.
-static TABLE: [(Column, &str, [&[&str]; 3]); 17] = [
-    (Column::Reward, "reward", [&["reward"], &["reward"], &["critic/score/mean", "critic/rewards/mean"]]),
-    (
-        Column::ZeroVariance,
-        "share of groups without variance",
-        [&["zero_variance_groups"], &["frac_reward_zero_std"], &[]],
-    ),
-    (Column::Kl, "KL per token", [&["kl"], &["kl"], &["actor/kl_loss"]]),
-    (Column::RatioMean, "mean ratio", [&["ratio_mean"], &[], &[]]),
-    (Column::RatioMax, "largest ratio", [&["ratio_max"], &[], &[]]),
-    (Column::Drift, "drift", [&["logp_error"], &["sampling/sampling_logp_difference/mean"], &[]]),
-    (
-        Column::Truncated,
-        "share cut off",
-        [&["truncated"], &["completions/clipped_ratio"], &["response_length/clip_ratio"]],
-    ),
-    (Column::ClipLow, "share clipped below", [&["clip_fraction_low"], &["clip_ratio/low_mean"], &[]]),
-    (Column::ClipHigh, "share clipped above", [&["clip_fraction_high"], &["clip_ratio/high_mean"], &[]]),
-    (
-        Column::Clipped,
-        "share clipped, either bound",
-        [
-            &["clip_fraction_low + clip_fraction_high"],
-            &["clip_ratio/low_mean + clip_ratio/high_mean"],
-            &["actor/pg_clipfrac + actor/pg_clipfrac_lower", "actor/pg_clipfrac"],
-        ],
-    ),
-    (Column::GradNorm, "gradient norm", [&["grad_norm"], &["grad_norm"], &["actor/grad_norm"]]),
-    (Column::Skipped, "skipped updates", [&["skipped"], &[], &[]]),
-    (
-        Column::Length,
-        "length",
-        [&["length"], &["completions/mean_length", "completion_length"], &["response_length/mean"]],
-    ),
-    (Column::Entropy, "entropy", [&["entropy"], &["entropy"], &["actor/entropy", "actor/entropy_loss"]]),
-    (Column::Loss, "loss", [&["loss"], &["loss"], &["actor/pg_loss"]]),
-    (Column::Accuracy, "accuracy in training", [&["accuracy"], &[], &[]]),
-    (Column::HeldOutHigh, "upper end of the held-out accuracy", [&["eval_high"], &[], &[]]),
-];
+/// The names of a quantity: in words, and in each framework.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ColumnNames {
+    column: Column,
+    name: String,
+    /// The preferred one first.
+    names: PerFramework<Vec<String>>,
+}
 
 impl Column {
     /// All of them.
     pub fn all() -> impl Iterator<Item = Column> {
-        TABLE.iter().map(|row| row.0)
+        WORDS.columns.iter().map(|names| names.column)
     }
 
     /// In words.
     pub fn name(self) -> &'static str {
-        TABLE[self as usize].1
+        &WORDS.columns[self as usize].name
     }
 
     /// Its names in a framework, the preferred one first.
-    pub fn names(self, framework: Framework) -> &'static [&'static str] {
-        TABLE[self as usize].2[framework as usize]
+    pub fn names(self, framework: Framework) -> &'static [String] {
+        WORDS.columns[self as usize].names.for_framework(framework)
     }
 }

@@ -1,7 +1,8 @@
 //! Diagnosis of a run by its log: a pure function from columns to findings.
 //!
 //! ```text
-//! column.rs    the quantities that are looked at, and what each framework calls them
+//! checks.toml  the findings in words, and what each framework calls the quantities that are looked at
+//! column.rs    those quantities
 //! log.rs       a log as columns over steps, and the windows at its ends
 //! read.rs      a run directory of llm-train, TRL's trainer_state.json, verl's JSON lines -> a log
 //! findings.rs  the checks: when each finding holds, with the numbers that show it
@@ -13,48 +14,64 @@ mod log;
 mod read;
 
 pub use column::{Column, Framework};
-pub use findings::REGISTRY;
 pub use log::Log;
 use log::{Ends, Window};
 pub use read::{LogError, read};
 
-use grpo_lambda_stats::table::significant;
+use std::sync::LazyLock;
 
-/// The setting to change, in the spelling of each framework.
-#[derive(Clone, Copy, Debug)]
-pub struct Advice {
-    pub ours: &'static str,
-    pub trl: &'static str,
-    pub verl: &'static str,
+use column::ColumnNames;
+use findings::EXAMINERS;
+use grpo_lambda_stats::table::significant;
+use serde::Deserialize;
+
+/// `checks.toml`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Words {
+    checks: Vec<Check>,
+    columns: Vec<ColumnNames>,
 }
 
-impl Advice {
-    /// The advice for logs of `framework`.
-    pub fn for_framework(&self, framework: Framework) -> &'static str {
+static WORDS: LazyLock<Words> = LazyLock::new(|| {
+    toml::from_str(include_str!("checks.toml")).expect("the compiled-in file is read by a test")
+});
+
+/// A value for each framework.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PerFramework<T> {
+    ours: T,
+    trl: T,
+    verl: T,
+}
+
+impl<T> PerFramework<T> {
+    pub fn for_framework(&self, framework: Framework) -> &T {
         match framework {
-            Framework::Ours => self.ours,
-            Framework::Trl => self.trl,
-            Framework::Verl => self.verl,
+            Framework::Ours => &self.ours,
+            Framework::Trl => &self.trl,
+            Framework::Verl => &self.verl,
         }
     }
 }
 
 /// Something that can be wrong with a run.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Check {
     /// Its name in JSON, and its anchor on the page that explains it.
-    pub id: &'static str,
+    pub id: String,
     /// Its words for a reader.
-    pub title: &'static str,
+    pub title: String,
     /// When it is found, with the bound.
-    pub sign: &'static str,
+    pub sign: String,
     /// Its meaning and its causes.
-    pub meaning: &'static str,
-    pub advice: Advice,
+    pub meaning: String,
+    /// The setting to change, in the spelling of each framework.
+    pub advice: PerFramework<String>,
     /// The columns without which it cannot be seen.
-    pub needs: &'static [Column],
-    /// The evidence, where there is any.
-    pub examine: fn(&Log) -> Option<Evidence>,
+    pub needs: Vec<Column>,
 }
 
 impl Check {
@@ -62,6 +79,16 @@ impl Check {
     pub fn page(&self) -> String {
         format!("docs/doctor.md#{}", self.id)
     }
+
+    /// The evidence, where there is any.
+    fn examine(&self, log: &Log) -> Option<Evidence> {
+        EXAMINERS.iter().find(|(id, _)| *id == self.id).and_then(|(_, examine)| examine(log))
+    }
+}
+
+/// All checks, the gravest first.
+pub fn checks() -> &'static [Check] {
+    &WORDS.checks
 }
 
 /// The numbers that show a finding.
@@ -97,14 +124,14 @@ pub struct Diagnosis {
     pub unseen: Vec<(&'static Check, Vec<&'static str>)>,
 }
 
-/// Looks for everything of [`REGISTRY`].
+/// Looks for every one of [`checks`].
 pub fn diagnose(log: &Log) -> Diagnosis {
     let mut diagnosis = Diagnosis { findings: Vec::new(), unseen: Vec::new() };
-    for check in &REGISTRY {
+    for check in checks() {
         let missing: Vec<&str> =
             check.needs.iter().filter(|column| !log.has(**column)).map(|c| c.name()).collect();
         if missing.is_empty() {
-            diagnosis.findings.extend((check.examine)(log).map(|evidence| (check, evidence)));
+            diagnosis.findings.extend(check.examine(log).map(|evidence| (check, evidence)));
         } else {
             diagnosis.unseen.push((check, missing));
         }
@@ -143,7 +170,7 @@ mod tests {
     fn a_healthy_log_has_no_finding_whatever_its_length() {
         for n in [1, 2, 9, 10, 20, 50, 1000] {
             let diagnosis = diagnose(&healthy(n));
-            let found: Vec<_> = diagnosis.findings.iter().map(|(c, e)| (c.id, &e.text)).collect();
+            let found: Vec<_> = diagnosis.findings.iter().map(|(c, e)| (&c.id, &e.text)).collect();
             assert!(found.is_empty(), "{n}: {found:?}");
             assert!(diagnosis.unseen.is_empty());
         }
@@ -153,16 +180,15 @@ mod tests {
     fn what_a_log_lacks_is_named_and_nothing_is_found_in_it() {
         let diagnosis = diagnose(&Log::new(Framework::Verl, false));
         assert!(diagnosis.findings.is_empty());
-        assert_eq!(diagnosis.unseen.len(), REGISTRY.len());
+        assert_eq!(diagnosis.unseen.len(), checks().len());
         assert!(diagnosis.unseen.iter().all(|(_, missing)| !missing.is_empty()));
     }
 
     #[test]
     fn every_check_has_a_name_of_its_own_and_its_words() {
-        let ids: std::collections::BTreeSet<_> = REGISTRY.iter().map(|c| c.id).collect();
-        assert_eq!(ids.len(), REGISTRY.len());
+        assert!(checks().iter().map(|c| c.id.as_str()).eq(EXAMINERS.map(|(id, _)| id)));
         assert!(Column::all().enumerate().all(|(i, column)| column as usize == i), "the order of the table");
-        for check in &REGISTRY {
+        for check in checks() {
             assert!(check.id.bytes().all(|b| b.is_ascii_lowercase() || b == b'-'), "{}", check.id);
             assert!(!check.needs.is_empty(), "{}", check.id);
             for framework in [Framework::Ours, Framework::Trl, Framework::Verl] {
@@ -212,7 +238,7 @@ mod tests {
             })
             .collect();
         let head = "| quantity | llm-train | TRL | verl |\n| --- | --- | --- | --- |\n";
-        page::hold("doctor.md", "findings", &REGISTRY.iter().map(section).collect::<String>());
+        page::hold("doctor.md", "findings", &checks().iter().map(section).collect::<String>());
         page::hold("doctor.md", "columns", &format!("{head}{columns}"));
     }
 }

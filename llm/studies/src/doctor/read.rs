@@ -195,7 +195,7 @@ fn add(log: &mut Log, index: usize, row: &Map<String, Value>) {
     }
     for column in Column::all().filter(|column| is_step || *column == Column::HeldOutHigh) {
         let names = column.names(log.framework);
-        let sum = |name: &&str| name.split(" + ").map(|part| number(row.get(part)?)).sum::<Option<f64>>();
+        let sum = |name: &String| name.split(" + ").map(|part| number(row.get(part)?)).sum::<Option<f64>>();
         let Some(value) = names.iter().find_map(sum) else { continue };
         let value = match (column, log.framework) {
             (Column::ZeroVariance, Framework::Ours) => {
