@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use grpo_lambda_stats::table::{Cell, Table};
 use grpo_lambda_trainer::run::{RunError, read_log};
 
-/// Why the metrics of a run could not be read.
+/// Why a log of a run could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum CurvesError {
     #[error("{path}: cannot be read: {source}; a run directory, as llm-train train writes it, has this file")]
@@ -14,6 +14,14 @@ pub enum CurvesError {
     Content { path: PathBuf, problem: String },
     #[error(transparent)]
     Run(RunError),
+}
+
+/// The text of a log in a run directory.
+pub(crate) fn log_text(run: &Path, name: &str) -> Result<String, CurvesError> {
+    read_log(run, name).map_err(|e| match e {
+        RunError::Io(e) => CurvesError::Read { path: e.path, source: e.source },
+        e => CurvesError::Run(e),
+    })
 }
 
 /// Points (steps done, value) of one quantity, in order of steps.
@@ -31,10 +39,7 @@ impl Curves {
     /// Reads `metrics.csv` of a run, which may be under way: half a line at its end is left out.
     pub fn read(run: &Path) -> Result<Curves, CurvesError> {
         let path = run.join("metrics.csv");
-        let text = read_log(run, "metrics.csv").map_err(|e| match e {
-            RunError::Io(e) => CurvesError::Read { path: e.path, source: e.source },
-            e => CurvesError::Run(e),
-        })?;
+        let text = log_text(run, "metrics.csv")?;
         Curves::parse(text.as_bytes()).map_err(|problem| CurvesError::Content { path, problem })
     }
 

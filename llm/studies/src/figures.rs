@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use grpo_lambda_decoder::disk::{Disk, DiskError};
-use grpo_lambda_figure::{Axis, Figure, Panel};
+pub use grpo_lambda_figure::Figure;
+use grpo_lambda_figure::{Axis, Panel};
 use grpo_lambda_stats::mean;
 use grpo_lambda_stats::table::significant;
 use grpo_lambda_trainer::eval::store::StoreError;
@@ -342,7 +343,8 @@ fn evidence_finding(record: &RunRecord) -> String {
 mod tests {
     use super::*;
     use crate::curves::Curves;
-    use crate::record::{Accuracy, Change};
+    use crate::record::Accuracy;
+    use crate::verdict::Verdict;
     use grpo_lambda_stats::Interval;
     use grpo_lambda_trainer::config::Config;
 
@@ -356,7 +358,7 @@ mod tests {
                 curves: Curves::parse(b"step,stage\n0,rl\n").expect("metrics"),
                 accuracy: vec![Accuracy { step: 1, value }],
                 n: 100,
-                change: Change::Unclear,
+                change: Verdict::NotShown,
                 finished: true,
             };
             (settings.join(" "), record)

@@ -16,3 +16,4 @@ pub mod report;
 pub mod reproduce;
 pub mod sweep;
 pub mod terminal;
+pub mod verdict;

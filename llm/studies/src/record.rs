@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use grpo_lambda_stats::{Interval, two_proportions};
 
 use crate::curves::{Curves, CurvesError};
-use crate::paired::{self, PairedVerdict, StoredEvaluation};
+use crate::paired::{self, StoredEvaluation};
+use crate::verdict::Verdict;
 use grpo_lambda_trainer::config::{Config, ConfigError};
 use grpo_lambda_trainer::eval::{CONFIDENCE_LEVEL, Evaluation};
 use grpo_lambda_trainer::run::{self, RunError};
@@ -49,7 +50,7 @@ pub struct RunRecord {
     pub accuracy: Vec<Accuracy>,
     pub n: u64,
     /// The change from the first accuracy to the last.
-    pub change: Change,
+    pub change: Verdict,
     pub finished: bool,
 }
 
@@ -119,7 +120,7 @@ impl RunRecord {
         let change = match accuracy.as_slice() {
             [first, .., last] => paired_change(run, [first.step, last.step])
                 .unwrap_or_else(|| change((first.value.mid, n_before), (last.value.mid, n))),
-            _ => Change::Unclear,
+            _ => Verdict::NotShown,
         };
         Ok(RunRecord { title, curves, accuracy, n, change, finished: summary.is_some(), config })
     }
@@ -160,48 +161,37 @@ impl RunRecord {
         let (title, n) = (self.title, self.n);
         let [a, b] = [before.mid, after.mid].map(|x| format!("{x:.3}"));
         match self.change {
-            Change::Rise => format!("{title}: held-out accuracy {a} → {b} (n = {n}){under_way}"),
-            Change::Fall => format!("{title}: held-out accuracy falls, {a} → {b} (n = {n}){under_way}"),
-            Change::Unclear => format!(
+            Verdict::Clear { better: true } | Verdict::Leans { better: true } => {
+                format!("{title}: held-out accuracy {a} → {b} (n = {n}){under_way}")
+            }
+            Verdict::Clear { better: false } | Verdict::Leans { better: false } => {
+                format!("{title}: held-out accuracy falls, {a} → {b} (n = {n}){under_way}")
+            }
+            Verdict::NotShown => format!(
                 "{title}: held-out accuracy {a} → {b}, no difference shown on {n} problems{under_way}"
             ),
         }
     }
 }
 
-/// The change of an accuracy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// The accuracy is higher, by a test at 5 %.
-    Rise,
-    /// It is lower.
-    Fall,
-    /// The test shows no difference.
-    Unclear,
-}
-
 /// The change from the answers before RL to the latest ones, in pairs by problem; `None` where they are not kept, or
 /// not those after these numbers of RL steps.
-fn paired_change(run: &Path, steps: [u64; 2]) -> Option<Change> {
+fn paired_change(run: &Path, steps: [u64; 2]) -> Option<Verdict> {
     let (ends, kept) = StoredEvaluation::ends_of_run(run).ok()?;
     let pair = paired::pair(&ends[0], &ends[1]).ok().filter(|_| kept == steps)?;
-    match pair.benchmarks.first()?.difference?.verdict {
-        PairedVerdict::NotShown => Some(Change::Unclear),
-        PairedVerdict::Clear { better: true } | PairedVerdict::Leans { better: true } => Some(Change::Rise),
-        PairedVerdict::Clear { better: false } | PairedVerdict::Leans { better: false } => Some(Change::Fall),
-    }
+    Some(pair.benchmarks.first()?.difference?.verdict)
 }
 
 /// Compares two accuracies, each over its number of problems, by the normal interval of the difference of two
 /// proportions. The two are treated as independent. On the same problems they are not, which makes the interval
 /// conservative.
-fn change(before: (f64, u64), after: (f64, u64)) -> Change {
+fn change(before: (f64, u64), after: (f64, u64)) -> Verdict {
     let count = |(p, n): (f64, u64)| (p * n as f64).round() as u64;
     let difference = two_proportions(count(after), after.1, count(before), before.1);
     match difference.map(|d| d.interval(CONFIDENCE_LEVEL)) {
-        Some(i) if i.low > 0.0 => Change::Rise,
-        Some(i) if i.high < 0.0 => Change::Fall,
-        _ => Change::Unclear,
+        Some(i) if i.low > 0.0 => Verdict::Clear { better: true },
+        Some(i) if i.high < 0.0 => Verdict::Clear { better: false },
+        _ => Verdict::NotShown,
     }
 }
 
@@ -211,12 +201,17 @@ mod tests {
 
     #[test]
     fn a_change_is_claimed_only_where_the_problems_can_tell() {
-        // 0.44 and 0.50 of n: z = 0.06 / sqrt((0.44·0.56 + 0.25)/n), which passes 1.96 between n = 500 and n = 600.
-        assert_eq!(change((0.44, 500), (0.50, 500)), Change::Unclear);
-        assert_eq!(change((0.44, 600), (0.50, 600)), Change::Rise);
-        assert_eq!(change((0.50, 600), (0.44, 600)), Change::Fall);
-        assert_eq!(change((0.0, 10), (0.0, 10)), Change::Unclear);
-        assert_eq!(change((0.0, 10), (1.0, 10)), Change::Rise);
-        assert_eq!(change((0.5, 0), (0.5, 0)), Change::Unclear);
+        let shown = |better| Verdict::Clear { better };
+        for (before, after, expected) in [
+            // 0.44 and 0.50 of n: z = 0.06 / sqrt((0.44·0.56 + 0.25)/n), which passes 1.96 between n = 500 and n = 600.
+            ((0.44, 500), (0.50, 500), Verdict::NotShown),
+            ((0.44, 600), (0.50, 600), shown(true)),
+            ((0.50, 600), (0.44, 600), shown(false)),
+            ((0.0, 10), (0.0, 10), Verdict::NotShown),
+            ((0.0, 10), (1.0, 10), shown(true)),
+            ((0.5, 0), (0.5, 0), Verdict::NotShown),
+        ] {
+            assert_eq!(change(before, after), expected, "{before:?} {after:?}");
+        }
     }
 }

@@ -2,35 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-use grpo_lambda_decoder::disk::{Disk, DiskError};
 use grpo_lambda_stats::visible;
 
-use super::plot::figure_lines;
+use super::plot::write_results;
 use super::{Command, Failure, OutputFormat, json_text, print, use_threads};
-use grpo_lambda_studies::compare::{self, ComparisonResult, Plan};
-use grpo_lambda_studies::figures;
+use grpo_lambda_studies::compare::{self, Plan};
 use grpo_lambda_studies::paired::{self, report as paired_report};
 use grpo_lambda_trainer::config::Config;
 use grpo_lambda_trainer::run::progress::say;
 
 // A paragraph is one line: the terminal's width decides where it breaks.
-const AFTER_HELP: &str = "\
-Every seed has one supervised stage, from whose checkpoint all methods start; RL then runs per method and seed, on the same \
-problems, with the same held-out ones. A method is a name with its settings (`sim methods NAME` shows them); \
-its rl.* settings may be its own, as in grpo:rl.lr=1e-4. The preset's own method is not used.
-
---ablate-rate adds, for each other method with learning rate lr and mean token weight m, the first method at lr' = lr m / m1, \
-where m1 is the first method's mean weight, so that rate times mean weight is equal; nothing is added where it is equal already. \
-Weights are those that `llm-train train --dry-run` prints: on-policy, in a right response of the mean held-out length before RL, 1 in GRPO with a token mean. \
-This equalises the steps of plain gradient descent if all tokens pulled alike. AdamW divides a constant factor of the gradient out \
-again, so here the added run takes steps m / m1 times as long: it asks whether a larger step alone would have done it. The other \
-direction, a trace's weights divided by their mean, is a method: grpo_lambda:normalise=mean.
-
-Stopped at any moment, the same command continues; another one on the same directory is refused.
-
-llm-train compare RUN compares a run's start with its latest evaluation on the problems that it held out, which training measured anyway: nothing is \
-sampled. llm-train compare A B compares two evaluations of llm-train eval (their directories, or run directories that hold one in eval), problem by \
-problem: B less A with its interval and a paired permutation test, for each benchmark and their average, corrected for the number of benchmarks (Holm).";
+const AFTER_HELP: &str = include_str!("help/compare.txt").trim_ascii_end();
 
 /// Arguments of `compare`.
 #[derive(Clone, Debug, clap::Args)]
@@ -107,29 +89,14 @@ fn of_evaluations(args: &CompareArgs) -> Result<(), Failure> {
         }
     };
     let pair = paired::pair(&a, &b).map_err(Failure::refused)?;
-    let mut written = String::new();
-    if let Some(directory) = &args.out {
-        let broke = |e: DiskError| Failure::broke(e);
-        let disk = Disk::default().inside(directory).map_err(broke)?;
-        let command = crate::words::words().collect::<Vec<_>>().join(" ");
+    let (json, command) = (paired_report::json(&pair), crate::words::line());
+    let write = |directory: &PathBuf| {
         let csv = paired_report::csv(&pair, &command);
-        disk.replace(&directory.join("paired.csv"), csv.as_bytes()).map_err(broke)?;
-        let json = serde_json::to_string_pretty(&paired_report::json(&pair)).map_err(Failure::broke)?;
-        disk.replace(&directory.join("paired.json"), format!("{json}\n").as_bytes()).map_err(broke)?;
-        let dir = directory.display();
-        written = format!("\nresult       {dir}/paired.csv\nall numbers  {dir}/paired.json\n");
-        written += &match figures::save(
-            &disk,
-            &paired_report::figure(&pair),
-            &directory.join("figures"),
-            "paired",
-        ) {
-            Ok(path) => figure_lines(&[path]),
-            Err(e) => format!("no figure: {}\n", e.to_string().replace('\n', "; ")),
-        };
-    }
+        write_results(directory, "paired", (&csv, &json, &paired_report::figure(&pair)))
+    };
+    let written = args.out.as_ref().map(write).transpose()?.unwrap_or_default();
     if args.output == OutputFormat::Json {
-        return print(&json_text(&paired_report::json(&pair))?);
+        return print(&json_text(&json)?);
     }
     let finding =
         step.map_or_else(|| paired_report::finding(&pair), |step| paired_report::of_run(&pair, step));
@@ -177,22 +144,14 @@ fn of_methods(args: &CompareArgs, methods: &str) -> Result<(), Failure> {
     }
     use_threads(plan.base.threads)?;
     announce(&plan, run);
-    let command = crate::words::words().collect::<Vec<_>>().join(" ");
+    let command = crate::words::line();
     let outcome = compare::run(&plan, run, &command)?;
-    let disk = Disk::default().inside(run).map_err(Failure::broke)?;
-    write(&disk, &outcome, run, &command).map_err(Failure::broke)?;
-    let figures = match figures::save(&disk, &compare::figure(&outcome), &run.join("figures"), "compare") {
-        Ok(path) => figure_lines(&[path]),
-        Err(e) => format!("no figure: {}\n", e.to_string().replace('\n', "; ")),
-    };
+    let (csv, json) = (compare::csv(&outcome, &command), compare::json(&outcome));
+    let written = write_results(run, "compare", (&csv, &json, &compare::figure(&outcome)))?;
     if args.output == OutputFormat::Json {
-        return print(&json_text(&compare::json(&outcome))?);
+        return print(&json_text(&json)?);
     }
-    let dir = run.display();
-    print(&visible(&format!(
-        "{}\n\nresult       {dir}/compare.csv\nall numbers  {dir}/compare.json\n{figures}",
-        compare::table(&outcome)
-    )))
+    print(&visible(&format!("{}\n{written}", compare::table(&outcome))))
 }
 
 fn announce(plan: &Plan, directory: &Path) {
@@ -213,11 +172,4 @@ fn announce(plan: &Plan, directory: &Path) {
     if !unlike.is_empty() {
         say(&format!("{}\n{}", compare::DIFFERING, compare::in_words(&unlike, plan)));
     }
-}
-
-fn write(disk: &Disk, outcome: &ComparisonResult, directory: &Path, command: &str) -> Result<(), DiskError> {
-    disk.replace(&directory.join("compare.csv"), compare::csv(outcome, command).as_bytes())?;
-    let json =
-        serde_json::to_string_pretty(&compare::json(outcome)).expect("numbers and text have a JSON form");
-    disk.replace(&directory.join("compare.json"), format!("{json}\n").as_bytes())
 }

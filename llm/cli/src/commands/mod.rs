@@ -61,42 +61,8 @@ const VERSION: &str = concat!(
     ")"
 );
 
-const AFTER_HELP: &str = "\
-Examples:
-  llm-train
-      the preset tiny, into runs/tiny
-  llm-train rl.steps=50 method.lambda=0.9
-      with other settings; llm-train train --help lists them all
-  llm-train train --preset my.toml --run runs/mine
-      a preset of your own; the same command again resumes it
-  llm-train plot runs/tiny
-      its curves and its report, also while it runs
-  llm-train doctor runs/tiny
-      what is wrong with it, with the numbers and the setting to change
-  llm-train compare runs/tiny
-      its start against its end, problem by problem
-  llm-train compare --methods grpo,grpo_lambda:style=both --seeds 5
-  llm-train eval --model runs/tiny
-      accuracy on problems it never met, with a report
-  llm-train train --preset finetune --dry-run \\
-    model.checkpoint=DIR task.data=FILE
-      a checkpoint and data of one's own: what the run would be, with its
-      objective as an equation and its memory item by item
-  llm-train generate --model runs/tiny --prompt 'Tom has 3 apples ...'
-  llm-train chat --model DIR
-      a conversation; llm-train export writes a plain checkpoint
-  llm-train reproduce --table 3 --dry-run
-      the runs of a table of the paper, and what they take
-  llm-train data gsm8k.jsonl --template r1
-      what a data set holds, and what the model would see of it
-  llm-train score --model DIR < ids.jsonl
-      log-probabilities of token sequences
-  llm-train grade < cases.jsonl
-      answers against references, as mathematics
-  llm-train export --model BASE --adapter DIR --out DIR
-      base and adapter as one plain checkpoint
-
-Exit code: 0 when the work was done, 1 when it broke off (or the doctor found something), 2 when the input was refused.";
+// A paragraph is one line: the terminal's width decides where it breaks.
+const AFTER_HELP: &str = include_str!("help/llm-train.txt").trim_ascii_end();
 
 macro_rules! commands {
     ($($(#[$about:meta])* $name:ident($args:ty),)*) => {

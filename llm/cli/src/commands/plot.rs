@@ -8,7 +8,9 @@ use grpo_lambda_stats::table::significant;
 use super::{Command, Failure, print};
 use grpo_lambda_stats::visible;
 use grpo_lambda_studies::curves::Points;
-use grpo_lambda_studies::figures::{self, DrawError, draw_record, first_and_last_tenth, zero_variance_share};
+use grpo_lambda_studies::figures::{
+    self, DrawError, Figure, draw_record, first_and_last_tenth, zero_variance_share,
+};
 use grpo_lambda_studies::record::RunRecord;
 use grpo_lambda_studies::{report, terminal};
 use grpo_lambda_trainer::run::RunError;
@@ -69,6 +71,30 @@ fn failure(error: DrawError) -> Failure {
 pub(super) fn figure_lines(drawn: &[PathBuf]) -> String {
     let beside = |path: &Path| format!("figure       {} (and .svg)\n", path.display());
     drawn.iter().map(|path| beside(path)).collect()
+}
+
+/// The line that names a figure, or says why there is none: one that cannot be drawn is no reason to fail what is done.
+pub(super) fn figure_line(saved: Result<PathBuf, DrawError>) -> String {
+    match saved {
+        Ok(path) => figure_lines(&[path]),
+        Err(e) => format!("no figure: {}\n", e.to_string().replace('\n', "; ")),
+    }
+}
+
+/// Writes `NAME.csv`, `NAME.json` and the figure `figures/NAME` into a directory; the lines that name them.
+pub(super) fn write_results(
+    directory: &Path,
+    name: &str,
+    (csv, json, figure): (&str, &serde_json::Value, &Figure),
+) -> Result<String, Failure> {
+    let disk = Disk::default().inside(directory).map_err(Failure::broke)?;
+    let json = super::json_text(json)?;
+    for (end, text) in [("csv", csv), ("json", &json)] {
+        disk.replace(&directory.join(format!("{name}.{end}")), text.as_bytes()).map_err(Failure::broke)?;
+    }
+    let figure = figure_line(figures::save(&disk, figure, &directory.join("figures"), name));
+    let dir = directory.display();
+    Ok(format!("\nresult       {dir}/{name}.csv\nall numbers  {dir}/{name}.json\n{figure}"))
 }
 
 fn table(record: &RunRecord) -> String {

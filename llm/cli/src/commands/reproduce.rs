@@ -25,22 +25,7 @@ use grpo_lambda_trainer::plan::synthetic::SyntheticStepError;
 use grpo_lambda_trainer::run::progress::say;
 
 // A paragraph is one line: the terminal's width decides where it breaks.
-const AFTER_HELP: &str = "\
-Tables 3 to 6 hold the runs of one model each (data set x variant x benchmark); Table 1 averages some of them. The presets paper-* are Table 2, \
-with every choice the paper leaves out made and commented.
-
---dry-run shows the cells, what each takes and how far each is; it needs no weights. --scale tiny runs the same grid on a small embedded model, with \
-word problems of several levels in place of the benchmarks: minutes, and a table of the same shape, not of comparable numbers.
-
---only keeps cells: keys model, dataset, style (recent, both, grpo), update (trace, weight, grpo), lambda; a key given twice allows both values, as in \
---only dataset=gsm8k,style=grpo,style=both.
-
-Stopped at any moment, the same command continues. A cell belongs to the directory, not to a table: a run that Table 1 shares with Table 3 is made once.
-
-Examples:
-  llm-train reproduce --table all --dry-run
-  llm-train reproduce --table 5 --scale tiny
-  llm-train reproduce --table 3 --only dataset=gsm8k,style=grpo,style=recent";
+const AFTER_HELP: &str = include_str!("help/reproduce.txt").trim_ascii_end();
 
 /// On what a grid runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -102,7 +87,7 @@ impl Command for ReproduceArgs {
         }
         let (cells, directory) = (cells_in_words(kept.len()), grid.directory.display());
         say(&format!("{tables}: {cells}, in {directory} (the same command resumes)"));
-        let command = crate::words::words().collect::<Vec<_>>().join(" ");
+        let command = crate::words::line();
         match grid.scale {
             Scale::Tiny => grid.run(kept, &command, &on_stand_ins)?,
             Scale::Full => {

@@ -107,25 +107,10 @@ impl Optimiser {
 }
 
 /// The settings that those of a protocol come after: single-digit addition.
-const ADDITION: [&str; 17] = [
-    "task.kind=addition",
-    "model.hidden=64",
-    "model.layers=2",
-    "model.heads=2",
-    "model.kv_heads=1",
-    "model.intermediate=128",
-    "adam.weight_decay=0.01",
-    "sft.steps=120",
-    "sft.worked_share=1",
-    "sft.lr=0.002",
-    "rl.steps=100",
-    "rl.prompts_per_step=16",
-    "rl.group_size=8",
-    "rl.warmup=5",
-    "rl.schedule=cosine",
-    "rl.max_new_tokens=6",
-    "rl.lr=1",
-];
+const ADDITION: &str = "task.kind=addition model.hidden=64 model.layers=2 model.heads=2 model.kv_heads=1 \
+                        model.intermediate=128 adam.weight_decay=0.01 sft.steps=120 sft.worked_share=1 sft.lr=0.002 \
+                        rl.steps=100 rl.prompts_per_step=16 rl.group_size=8 rl.warmup=5 rl.schedule=cosine \
+                        rl.max_new_tokens=6 rl.lr=1";
 
 /// The session and the start weights of a seed.
 pub(crate) struct Lab {
@@ -154,7 +139,7 @@ impl Lab {
 
     /// The configuration of [`Lab::of_seed`].
     pub(crate) fn config(seed: u64, settings: [&[String]; 2]) -> Result<Config, ConfigError> {
-        let own = ADDITION.iter().map(ToString::to_string).chain([format!("seed={seed}")]);
+        let own = ADDITION.split(' ').map(str::to_owned).chain([format!("seed={seed}")]);
         let common = Config::resolve("tiny", &own.collect::<Vec<String>>())?;
         settings.into_iter().try_fold(common, |config, more| config.with(more))
     }

@@ -6,9 +6,10 @@ use serde_json::{Value, json};
 use super::differing::{DIFFERING, differing, in_words};
 use super::run::{ComparisonResult, MethodScores};
 use super::statistics::{
-    ALPHA, IqmEstimate, MethodDifference, MethodStanding, SeedsVerdict, bands, correct, difference, standings,
+    ALPHA, IqmEstimate, MethodDifference, MethodStanding, bands, correct, difference, standings,
 };
 use crate::terminal;
+use crate::verdict::Verdict;
 
 /// Statistics of every method.
 fn places(outcome: &ComparisonResult) -> Vec<(&MethodScores, MethodStanding)> {
@@ -39,13 +40,13 @@ pub fn finding(outcome: &ComparisonResult) -> String {
         return format!(
             "{} against {first}: {}, held-out accuracy {}{interval} over {}",
             score.entrant.label,
-            d.verdict.word(),
+            d.word(),
             signed(d.paired.mid),
             plural(seeds)
         );
     }
     let named = |word: &str| {
-        let named = others.iter().filter(|(_, d)| d.verdict.word() == word);
+        let named = others.iter().filter(|(_, d)| d.word() == word);
         let names: Vec<&str> = named.map(|(s, _)| s.entrant.label.as_str()).collect();
         (!names.is_empty()).then(|| format!("{word}: {}", names.join(", ")))
     };
@@ -89,11 +90,11 @@ pub fn table(outcome: &ComparisonResult) -> String {
                     d.seeds.map(|n| n.to_string()).join("/"),
                 ]);
                 let label = &score.entrant.label;
-                verdicts += &format!("{label} against {first}: {}\n", d.verdict.sentence());
+                verdicts += &format!("{label} against {first}: {}\n", d.sentence());
                 if let Some((twin, d)) = to_twin {
                     let twin = &twin.entrant.label;
                     let change = change(d.paired).replace('\n', ", ");
-                    verdicts += &format!("{label} against {twin}: {change}; {}\n", d.verdict.sentence());
+                    verdicts += &format!("{label} against {twin}: {change}; {}\n", d.sentence());
                 }
             }
             None => row.extend(["", "", ""].map(str::to_owned)),
@@ -170,11 +171,11 @@ pub fn csv(outcome: &ComparisonResult, command: &str) -> String {
         }
         row.extend([d.map(|d| d.p).into(), d.map(|d| d.adjusted).into()]);
         row.extend((0..3).map(|i| Cell::from(d.map(|d| d.seeds[i] as f64))));
-        row.push(d.map_or(Cell::Empty, |d| d.verdict.word().into()));
+        row.push(d.map_or(Cell::Empty, |d| d.word().into()));
         let to_twin = to_twin.map(|(_, d)| d);
         row.extend(cells(to_twin.map(|d| d.paired)));
         row.extend([to_twin.map(|d| d.p).into(), to_twin.map(|d| d.adjusted).into()]);
-        row.push(to_twin.map_or(Cell::Empty, |d| d.verdict.word().into()));
+        row.push(to_twin.map_or(Cell::Empty, |d| d.word().into()));
         table.push(row);
     }
     table.to_csv(command)
@@ -194,8 +195,8 @@ pub fn json(outcome: &ComparisonResult) -> Value {
                     "sign_flip_p": d.p,
                     "sign_flip_p_holm": d.adjusted,
                     "seeds_better_equal_worse": d.seeds,
-                    "verdict": d.verdict.word(),
-                    "sentence": d.verdict.sentence(),
+                    "verdict": d.word(),
+                    "sentence": d.sentence(),
                 })
             };
             let curve = |curves| {
@@ -250,10 +251,12 @@ fn differing_json(outcome: &ComparisonResult) -> Value {
 
 /// True if more seeds could have made a verdict clearer.
 pub(super) fn too_few_seeds(outcome: &ComparisonResult) -> bool {
-    let few = |v: SeedsVerdict| {
-        matches!(v, SeedsVerdict::Leans { least, .. } if least > ALPHA) || v == SeedsVerdict::OneSeed
+    let few = |d: MethodDifference| match d.verdict {
+        None => true,
+        Some(Verdict::Leans { .. }) => d.least() > ALPHA,
+        Some(Verdict::NotShown | Verdict::Clear { .. }) => false,
     };
-    places(outcome).iter().any(|(_, p)| p.difference.is_some_and(|d| few(d.verdict)))
+    places(outcome).iter().any(|(_, p)| p.difference.is_some_and(few))
 }
 
 #[cfg(test)]

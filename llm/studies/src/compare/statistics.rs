@@ -9,6 +9,7 @@
 //! compared with their twins.
 
 use crate::curves::Points;
+use crate::verdict::Verdict;
 use grpo_lambda_stats::{Bootstrap, Interval, holm, iqm, paired_permutation, probability_of_improvement};
 
 /// The level of the sign-flip test.
@@ -23,83 +24,6 @@ pub struct IqmEstimate {
     pub ends: Option<[f64; 2]>,
 }
 
-/// Conclusion about a difference.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum SeedsVerdict {
-    /// One seed: nothing.
-    OneSeed,
-    /// The interval covers 0.
-    NotShown,
-    /// The interval does not cover 0, but the sign-flip test does not reject at 5 %.
-    Leans {
-        /// In which direction.
-        better: bool,
-        /// The p-value, corrected for the number of comparisons.
-        p: f64,
-        /// The smallest that so many seeds can give.
-        least: f64,
-        /// Comparisons that p is corrected for.
-        of: usize,
-    },
-    /// The interval does not cover 0, and the sign-flip test rejects at 5 %.
-    Clear {
-        /// In which direction.
-        better: bool,
-        /// The p-value, corrected for the number of comparisons.
-        p: f64,
-        /// Comparisons that p is corrected for.
-        of: usize,
-    },
-}
-
-impl SeedsVerdict {
-    /// A word for files.
-    pub fn word(self) -> &'static str {
-        match self {
-            SeedsVerdict::OneSeed => "one seed",
-            SeedsVerdict::NotShown => "no difference shown",
-            SeedsVerdict::Leans { better: true, .. } => "leans better",
-            SeedsVerdict::Leans { better: false, .. } => "leans worse",
-            SeedsVerdict::Clear { better: true, .. } => "better",
-            SeedsVerdict::Clear { better: false, .. } => "worse",
-        }
-    }
-
-    /// A sentence for a reader.
-    pub fn sentence(self) -> String {
-        let side = |better| if better { "above" } else { "below" };
-        let by = |of: usize| match of {
-            1 => "by sign flips".to_owned(),
-            of => format!("by sign flips, corrected for {of} comparisons"),
-        };
-        match self {
-            SeedsVerdict::OneSeed => "one seed: no interval, no verdict".to_owned(),
-            SeedsVerdict::NotShown => {
-                "no difference shown: the interval of the difference covers 0".to_owned()
-            }
-            SeedsVerdict::Leans { better, p, least, of } => {
-                let few = if least > ALPHA {
-                    format!(" (so few seeds give {least:.2} at least)")
-                } else {
-                    String::new()
-                };
-                let by = by(of);
-                format!(
-                    "{}: the interval of the difference lies {} 0, but p = {p:.2} {by}{few}",
-                    self.word(),
-                    side(better)
-                )
-            }
-            SeedsVerdict::Clear { better, p, of } => format!(
-                "{}: the interval of the difference lies {} 0, p = {p:.3} {}",
-                self.word(),
-                side(better),
-                by(of)
-            ),
-        }
-    }
-}
-
 /// A method against another, as a rule the first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MethodDifference {
@@ -111,9 +35,52 @@ pub struct MethodDifference {
     pub p: f64,
     /// That p-value, corrected by Holm's method for all comparisons with the first method, or for all with twins.
     pub adjusted: f64,
+    /// The number of those comparisons.
+    pub of: usize,
     /// Seeds in which the method is better, equal, worse.
     pub seeds: [usize; 3],
-    pub verdict: SeedsVerdict,
+    /// None from one seed. A difference leans where its interval does not cover 0, but sign flips do not reject.
+    pub verdict: Option<Verdict>,
+}
+
+impl MethodDifference {
+    /// A word for files.
+    pub fn word(&self) -> &'static str {
+        self.verdict.map_or("one seed", Verdict::word)
+    }
+
+    /// The smallest corrected p-value that so many seeds can give.
+    pub(super) fn least(&self) -> f64 {
+        let seeds = i32::try_from(self.seeds.iter().sum::<usize>()).unwrap_or(i32::MAX);
+        (self.of as f64 * 2.0 / 2.0f64.powi(seeds)).min(1.0)
+    }
+
+    /// A sentence for a reader.
+    pub fn sentence(&self) -> String {
+        let lies = |better| {
+            let side = if better { "above" } else { "below" };
+            format!("{}: the interval of the difference lies {side} 0", self.word())
+        };
+        let (p, few) = (self.adjusted, self.least() > ALPHA);
+        let by = match self.of {
+            1 => "by sign flips".to_owned(),
+            of => format!("by sign flips, corrected for {of} comparisons"),
+        };
+        match self.verdict {
+            None => "one seed: no interval, no verdict".to_owned(),
+            Some(Verdict::NotShown) => format!("{}: the interval of the difference covers 0", self.word()),
+            Some(Verdict::Leans { better }) => {
+                let few = few.then(|| format!(" (so few seeds give {:.2} at least)", self.least()));
+                format!("{}, but p = {p:.2} {by}{}", lies(better), few.unwrap_or_default())
+            }
+            Some(Verdict::Clear { better }) => format!("{}, p = {p:.3} {by}", lies(better)),
+        }
+    }
+
+    /// Takes a p-value that is corrected for `of` comparisons.
+    fn correct(&mut self, p: f64, of: usize) {
+        (self.adjusted, self.of, self.verdict) = (p, of, verdict(self.paired, p));
+    }
 }
 
 /// Statistics of a method.
@@ -154,10 +121,7 @@ pub fn standings(scores: &[(&[f64], &[f64])]) -> Vec<MethodStanding> {
 /// Corrects p-values, and the verdicts by them, for the number of these comparisons.
 pub(super) fn correct(compared: Vec<&mut MethodDifference>) {
     let corrected = holm(&compared.iter().map(|d| d.p).collect::<Vec<_>>());
-    for (d, p) in compared.into_iter().zip(&corrected) {
-        d.adjusted = *p;
-        d.verdict = verdict(d.paired, *p, d.seeds.iter().sum(), corrected.len());
-    }
+    compared.into_iter().zip(&corrected).for_each(|(d, p)| d.correct(*p, corrected.len()));
 }
 
 /// Interquartile mean and bootstrap interval of one value a seed.
@@ -182,22 +146,17 @@ pub(super) fn difference(x: &[f64], first: &[f64]) -> MethodDifference {
     };
     let count = |f: fn(&f64) -> bool| by_seed.iter().filter(|d| f(d)).count();
     let seeds = [count(|d| *d > 0.0), count(|d| *d == 0.0), count(|d| *d < 0.0)];
-    MethodDifference { paired, improvement, p, adjusted: p, seeds, verdict: verdict(paired, p, x.len(), 1) }
+    MethodDifference { paired, improvement, p, adjusted: p, of: 1, seeds, verdict: verdict(paired, p) }
 }
 
-/// The conclusion from a p-value that is corrected for `of` comparisons.
-fn verdict(paired: IqmEstimate, p: f64, seeds: usize, of: usize) -> SeedsVerdict {
-    let Some([low, high]) = paired.ends else { return SeedsVerdict::OneSeed };
-    let better = match (low > 0.0, high < 0.0) {
-        (true, _) => true,
-        (_, true) => false,
-        _ => return SeedsVerdict::NotShown,
-    };
-    if p <= ALPHA {
-        return SeedsVerdict::Clear { better, p, of };
-    }
-    let least = of as f64 * 2.0 / 2.0f64.powi(i32::try_from(seeds).unwrap_or(i32::MAX));
-    SeedsVerdict::Leans { better, p, least: least.min(1.0), of }
+/// The conclusion from an interval and a corrected p-value.
+fn verdict(paired: IqmEstimate, p: f64) -> Option<Verdict> {
+    let [low, high] = paired.ends?;
+    Some(match (low > 0.0, high < 0.0) {
+        (false, false) => Verdict::NotShown,
+        (better, _) if p <= ALPHA => Verdict::Clear { better },
+        (better, _) => Verdict::Leans { better },
+    })
 }
 
 /// Interquartile mean and interval over seeds at every step that all curves have.
@@ -251,10 +210,11 @@ mod tests {
     #[test]
     fn five_seeds_lean_and_six_can_tell() {
         let five = against(&[0.4; 5], &[0.5, 0.51, 0.52, 0.53, 0.54]);
-        assert_eq!(five.verdict, SeedsVerdict::Leans { better: true, p: 0.0625, least: 0.0625, of: 1 });
+        assert_eq!((five.verdict, five.adjusted), (Some(Verdict::Leans { better: true }), 0.0625));
+        assert_eq!((five.least(), five.of), (0.0625, 1));
         let six = against(&[0.4; 6], &[0.3, 0.31, 0.32, 0.33, 0.34, 0.35]);
-        assert_eq!(six.verdict, SeedsVerdict::Clear { better: false, p: 0.03125, of: 1 });
-        assert!(six.verdict.sentence().starts_with("worse: the interval of the difference lies below 0"));
+        assert_eq!((six.verdict, six.adjusted), (Some(Verdict::Clear { better: false }), 0.03125));
+        assert!(six.sentence().starts_with("worse: the interval of the difference lies below 0"));
     }
 
     #[test]
@@ -265,17 +225,17 @@ mod tests {
         let d = all[1].difference.expect("not the first");
         // Of three comparisons the smallest of p is multiplied by three.
         assert_eq!((d.p, d.adjusted), (0.03125, 0.09375));
-        assert_eq!(d.verdict, SeedsVerdict::Leans { better: true, p: 0.09375, least: 0.09375, of: 3 });
-        assert!(d.verdict.sentence().contains("p = 0.09 by sign flips, corrected for 3 comparisons"));
-        assert_eq!(all[2].difference.expect("not the first").verdict, SeedsVerdict::NotShown);
+        assert_eq!((d.verdict, d.least(), d.of), (Some(Verdict::Leans { better: true }), 0.09375, 3));
+        assert!(d.sentence().contains("p = 0.09 by sign flips, corrected for 3 comparisons"));
+        assert_eq!(all[2].difference.expect("not the first").verdict, Some(Verdict::NotShown));
     }
 
     #[test]
     fn an_interval_over_zero_is_a_tie_and_one_seed_is_nothing() {
-        assert_eq!(against(&[0.4, 0.5, 0.6, 0.5], &[0.5, 0.4, 0.6, 0.5]).verdict, SeedsVerdict::NotShown);
-        assert_eq!(against(&[0.4; 4], &[0.4; 4]).verdict, SeedsVerdict::NotShown);
+        assert_eq!(against(&[0.4, 0.5, 0.6, 0.5], &[0.5, 0.4, 0.6, 0.5]).verdict, Some(Verdict::NotShown));
+        assert_eq!(against(&[0.4; 4], &[0.4; 4]).verdict, Some(Verdict::NotShown));
         let one = against(&[0.1], &[0.9]);
-        assert_eq!((one.verdict, one.paired.ends), (SeedsVerdict::OneSeed, None));
+        assert_eq!((one.verdict, one.paired.ends), (None, None));
         assert!((one.paired.mid - 0.8).abs() < 1e-12);
     }
 
@@ -290,7 +250,7 @@ mod tests {
         let clear = (0..200)
             .filter(|_| {
                 let draw: Vec<f64> = (0..8).map(|_| 0.1 * noise()).collect();
-                matches!(against(&[0.0; 8], &draw).verdict, SeedsVerdict::Clear { .. })
+                matches!(against(&[0.0; 8], &draw).verdict, Some(Verdict::Clear { .. }))
             })
             .count();
         // Binomial(200, 0.05) exceeds 20 with probability 0.001.

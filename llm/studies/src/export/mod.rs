@@ -15,10 +15,11 @@ mod metrics;
 #[cfg(test)]
 mod tests;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use grpo_lambda_trainer::run::{RunError, read_log};
 use serde_json::{Map, Value};
+
+use crate::curves::{CurvesError, log_text};
 
 #[cfg(feature = "parquet")]
 pub use completions::completions;
@@ -32,31 +33,23 @@ pub type Files = Vec<(String, Vec<u8>)>;
 /// Why a record could not be exported.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    #[error("{path}: cannot be read: {source}; {needed}")]
-    Read { path: PathBuf, source: std::io::Error, needed: &'static str },
+    #[error(transparent)]
+    Log(#[from] CurvesError),
     #[error("{place}: {problem}")]
     Content { place: String, problem: String },
     #[error(transparent)]
     Record(#[from] super::record::RecordError),
     #[error(transparent)]
     Eval(#[from] grpo_lambda_trainer::eval::store::StoreError),
-    #[error(transparent)]
-    Run(RunError),
     #[cfg(feature = "parquet")]
     #[error("{0}")]
     Parquet(#[from] parquet::errors::ParquetError),
 }
 
-/// The hint where a run directory is needed.
-const A_RUN: &str = "a run directory, as llm-train train writes it, has this file";
-
 /// The objects of a run's log with one in each line; half a line at its end, of a run under way, is left out.
 fn objects(run: &Path, name: &str) -> Result<Vec<Map<String, Value>>, ExportError> {
     let path = run.join(name);
-    let text = read_log(run, name).map_err(|e| match e {
-        RunError::Io(e) => ExportError::Read { path: e.path, source: e.source, needed: A_RUN },
-        e => ExportError::Run(e),
-    })?;
+    let text = log_text(run, name)?;
     let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
     let object = |(i, line): (usize, &str)| {
         serde_json::from_str(line).map_err(|e| ExportError::Content {

@@ -22,6 +22,7 @@ use grpo_lambda_stats::{
     wilson,
 };
 
+use crate::verdict::Verdict;
 use grpo_lambda_trainer::eval::CONFIDENCE_LEVEL;
 use grpo_lambda_trainer::eval::answers::{HeldOutAnswers, Moment};
 use grpo_lambda_trainer::eval::power::{ALPHA, PowerLimits, of_several, of_single};
@@ -82,42 +83,13 @@ impl StoredEvaluation {
     }
 }
 
-/// Conclusion about a difference.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PairedVerdict {
-    /// The test does not reject at 5 %.
-    NotShown,
-    /// It does on its own, but not corrected for the number of benchmarks.
-    Leans {
-        /// In which direction.
-        better: bool,
-    },
-    /// It does, corrected.
-    Clear {
-        /// In which direction.
-        better: bool,
-    },
-}
-
-impl PairedVerdict {
-    fn new(difference: f64, p: f64, adjusted: f64) -> PairedVerdict {
-        let better = difference > 0.0;
-        match (adjusted <= ALPHA, p <= ALPHA) {
-            (true, _) => PairedVerdict::Clear { better },
-            (false, true) => PairedVerdict::Leans { better },
-            (false, false) => PairedVerdict::NotShown,
-        }
-    }
-
-    /// A word for tables and files.
-    pub fn word(self) -> &'static str {
-        match self {
-            PairedVerdict::NotShown => "no difference shown",
-            PairedVerdict::Leans { better: true } => "leans better",
-            PairedVerdict::Leans { better: false } => "leans worse",
-            PairedVerdict::Clear { better: true } => "better",
-            PairedVerdict::Clear { better: false } => "worse",
-        }
+/// The reading of a difference by its p-value, alone and corrected for the number of benchmarks.
+fn verdict(difference: f64, p: f64, adjusted: f64) -> Verdict {
+    let better = difference > 0.0;
+    match (adjusted <= ALPHA, p <= ALPHA) {
+        (true, _) => Verdict::Clear { better },
+        (false, true) => Verdict::Leans { better },
+        (false, false) => Verdict::NotShown,
     }
 }
 
@@ -132,7 +104,7 @@ pub struct PairedDifference {
     pub exact: bool,
     /// The p-value corrected for the number of benchmarks (Holm); of the average the p-value itself.
     pub adjusted: f64,
-    pub verdict: PairedVerdict,
+    pub verdict: Verdict,
 }
 
 /// A problem on which the two differ.
@@ -282,7 +254,7 @@ impl Test {
             p: self.p,
             exact: self.exact,
             adjusted,
-            verdict: PairedVerdict::new(value.mid, self.p, adjusted),
+            verdict: verdict(value.mid, self.p, adjusted),
         }
     }
 }
@@ -341,10 +313,7 @@ fn average(tests: &[&Test]) -> Option<([f64; 2], PairedDifference)> {
     let weighted: Vec<f64> =
         tests.iter().flat_map(|t| t.d.iter().map(move |d| d / (k * t.d.len() as f64))).collect();
     let (p, exact) = drawn(&weighted);
-    Some((
-        means,
-        PairedDifference { value, p, exact, adjusted: p, verdict: PairedVerdict::new(value.mid, p, p) },
-    ))
+    Some((means, PairedDifference { value, p, exact, adjusted: p, verdict: verdict(value.mid, p, p) }))
 }
 
 fn paired<'a>(
@@ -408,9 +377,9 @@ mod tests {
         assert!((t.p - 18.0 / 256.0).abs() < 1e-12 && t.exact);
         let d = t.difference(t.p);
         assert!((d.value.mid - 6.0 / 40.0).abs() < 1e-12 && d.value.low > -0.01 && d.value.high < 0.31);
-        assert_eq!(d.verdict, PairedVerdict::NotShown);
-        assert_eq!(PairedVerdict::new(0.1, 0.01, 0.03), PairedVerdict::Clear { better: true });
-        assert_eq!(PairedVerdict::new(-0.1, 0.04, 0.2).word(), "leans worse");
+        assert_eq!(d.verdict, Verdict::NotShown);
+        assert_eq!(verdict(0.1, 0.01, 0.03), Verdict::Clear { better: true });
+        assert_eq!(verdict(-0.1, 0.04, 0.2).word(), "leans worse");
     }
 
     #[test]
@@ -431,7 +400,7 @@ mod tests {
     fn equal_answers_are_a_tie_with_an_interval_that_has_width() {
         let t = test(&[1, 0, 1, 1], &[1, 0, 1, 1], 1);
         let d = t.difference(1.0);
-        assert_eq!((t.p, d.verdict), (1.0, PairedVerdict::NotShown));
+        assert_eq!((t.p, d.verdict), (1.0, Verdict::NotShown));
         assert!(d.value.mid == 0.0 && d.value.low < -0.3 && d.value.high > 0.3, "{:?}", d.value);
         let d = test(&[0; 50], &[1; 50], 1).difference(0.0);
         assert!(d.value.mid == 1.0 && d.value.low > 0.9 && d.value.high == 1.0, "{:?}", d.value);

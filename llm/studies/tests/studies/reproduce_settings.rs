@@ -65,26 +65,9 @@ fn for_size<T>(size: &str, values: PerSize<T>) -> T {
 fn every_choice_the_paper_leaves_out_is_made_and_commented() {
     for model in models() {
         let text = PRESETS.iter().find(|p| p.name == model.preset).expect("shipped").text;
-        for key in [
-            "seed",
-            "lr",
-            "warmup",
-            "schedule",
-            "inner_updates",
-            "temperature",
-            "gamma",
-            "epsilon_low",
-            "epsilon_high",
-            "reduction",
-            "kl",
-            "floor",
-            "beta1",
-            "beta2",
-            "weight_decay",
-            "std_preset",
-            "matrix",
-            "worked_share",
-        ] {
+        let keys = "seed lr warmup schedule inner_updates temperature gamma epsilon_low epsilon_high \
+                    reduction kl floor beta1 beta2 weight_decay std_preset matrix worked_share";
+        for key in keys.split(' ') {
             let lines: Vec<&str> = text
                 .lines()
                 .filter(|l| l.split('=').next().is_some_and(|k| k.trim() == key) && l.contains('='))

@@ -104,13 +104,8 @@ pub(super) fn card(
         peaks.push(("expected", Reached { bandwidth, operations }));
     }
     let (now, counted) = (device.driver_memory().map_err(Failure::broke)?, device.ledger().peak().0);
-    let held = CardMemory {
-        predicted: prediction,
-        counted: counted - counted_before,
-        found: now.peak.saturating_sub(before),
-        now,
-        made,
-    };
+    let counted = counted - counted_before;
+    let held = CardMemory { predicted: prediction, counted, before, now, made };
     let (device, dtype) = (device.name(), bench.dtype);
     Ok(measured(bench, args, &Measured { device, dtype, phases, peaks, held: Some(held) }))
 }

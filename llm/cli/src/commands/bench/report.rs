@@ -25,11 +25,18 @@ pub(super) struct CardMemory {
     pub(super) predicted: StepPrediction,
     /// Bytes asked for at the peak.
     pub(super) counted: u64,
-    /// Bytes that the driver held for them at its peak, and those in use on the card besides.
-    pub(super) found: u64,
+    /// Bytes that the driver held before the step, and its account after it.
+    pub(super) before: u64,
     pub(super) now: DriverMemory,
     /// Seconds to make the weights.
     pub(super) made: f64,
+}
+
+impl CardMemory {
+    /// Bytes that the driver held for what was asked for, at its peak.
+    fn peak(&self) -> u64 {
+        self.now.peak.saturating_sub(self.before)
+    }
 }
 
 /// A measured step.
@@ -75,9 +82,9 @@ pub(super) fn measured(bench: &Bench, args: &BenchArgs, measured: &Measured) -> 
         "logp_error": p.drift.mean(),
         "logp_error_max": p.drift.max(),
         "peak_rss_mib": peak_rss_mib(),
-        "peak_device_mib": held.as_ref().map(|h| h.found as f64 / f64::from(1 << 20)),
+        "peak_device_mib": held.as_ref().map(|h| h.peak() as f64 / f64::from(1 << 20)),
         "memory": held.as_ref().map(|h| json!({
-            "peak_bytes": h.found, "counted_bytes": h.counted, "outside_bytes": h.now.outside,
+            "peak_bytes": h.peak(), "counted_bytes": h.counted, "outside_bytes": h.now.outside,
             "predicted": memory(&h.predicted),
         })),
         "projected": {

@@ -3,11 +3,11 @@ use std::sync::Arc;
 use clap::Parser;
 use grpo_lambda_decoder::model::{Architecture::Qwen2, ModelShape};
 use grpo_lambda_gpu::dry::Dry;
-use grpo_lambda_gpu::ledger::Ledger;
-use grpo_lambda_gpu::{Arg, Device, DeviceError, DriverMemory, Dtype, Gemm, Graph};
-use grpo_lambda_trainer::plan::synthetic::StepPrediction;
+use grpo_lambda_gpu::{Device, DriverMemory, Dtype};
+use grpo_lambda_trainer::plan::synthetic::{StepPrediction, StepTimings};
 use serde_json::Value;
 
+use super::report::{CardMemory, Measured, measured};
 use super::*;
 
 #[derive(clap::Parser)]
@@ -58,90 +58,22 @@ fn the_memory_of_a_step_is_what_was_predicted_to_the_byte() {
     }
 }
 
-/// A device whose driver hands out whole pages and needs some itself.
-#[derive(Debug, Default)]
-struct Paged {
-    dry: Dry,
-    pages: Ledger,
-}
-
-const PAGE: usize = 1 << 16;
-const CONTEXT: u64 = 3 << 20;
-
-impl Device for Paged {
-    fn name(&self) -> String {
-        self.dry.name()
-    }
-    fn allocate(&self, what: &'static str, bytes: usize) -> Result<u64, DeviceError> {
-        self.pages.take(what, bytes.next_multiple_of(PAGE));
-        self.dry.allocate(what, bytes)
-    }
-    fn free(&self, what: &'static str, address: u64, bytes: usize) {
-        self.pages.give(what, bytes.next_multiple_of(PAGE));
-        self.dry.free(what, address, bytes);
-    }
-    fn ledger(&self) -> &Ledger {
-        self.dry.ledger()
-    }
-    fn memory(&self) -> Result<(u64, u64), DeviceError> {
-        self.dry.memory()
-    }
-    fn driver_memory(&self) -> Result<DriverMemory, DeviceError> {
-        Ok(DriverMemory { held: self.pages.total(), peak: self.pages.peak().0, outside: CONTEXT })
-    }
-    fn restart_driver_peak(&self) -> Result<(), DeviceError> {
-        self.pages.forget_peak();
-        Ok(())
-    }
-    fn upload(&self, address: u64, bytes: &[u8]) -> Result<(), DeviceError> {
-        self.dry.upload(address, bytes)
-    }
-    fn download(&self, address: u64, bytes: &mut [u8]) -> Result<(), DeviceError> {
-        self.dry.download(address, bytes)
-    }
-    fn copy(&self, to: u64, from: u64, bytes: usize) -> Result<(), DeviceError> {
-        self.dry.copy(to, from, bytes)
-    }
-    fn clear(&self, address: u64, bytes: usize) -> Result<(), DeviceError> {
-        self.dry.clear(address, bytes)
-    }
-    fn launch(
-        &self,
-        name: &'static str,
-        dtype: Dtype,
-        grid: (u32, u32),
-        block: u32,
-        args: &[Arg],
-    ) -> Result<(), DeviceError> {
-        self.dry.launch(name, dtype, grid, block, args)
-    }
-    fn gemm(&self, gemm: &Gemm) -> Result<(), DeviceError> {
-        self.dry.gemm(gemm)
-    }
-    fn begin_capture(&self) -> Result<(), DeviceError> {
-        self.dry.begin_capture()
-    }
-    fn end_capture(&self) -> Result<Box<dyn Graph>, DeviceError> {
-        self.dry.end_capture()
-    }
-    fn synchronize(&self) -> Result<(), DeviceError> {
-        self.dry.synchronize()
-    }
-}
-
-/// The report states the driver's bytes, not those asked of it.
+/// The report states the driver's bytes, whole pages, and not those asked of it.
 #[test]
 fn memory_that_a_driver_rounds_up_is_reported_as_measured() {
-    let (args, paged) = (args(&[]), Arc::new(Paged::default()));
-    let device: Arc<dyn Device> = paged.clone();
-    let text = on_card(&args, &device);
+    let args = args(&[]);
+    let (bench, predicted) = small(&args).decided(0).expect("counted");
+    let (counted, before, outside) = (predicted.peak().0, 5 << 20, 3 << 20);
+    let rounded = counted.next_multiple_of(1 << 16) + (1 << 16);
+    let now = DriverMemory { held: before, peak: before + rounded, outside };
+    let held = Some(CardMemory { predicted, counted, before, now, made: 1.0 });
+    let phases = StepTimings { prefill: 1.0, decode: 1.0, step: 2.0, ..StepTimings::default() };
+    let (device, dtype, peaks) = ("a card".to_owned(), Dtype::Bf16, Vec::new());
+    let text = measured(&bench, &args, &Measured { device, dtype, phases, peaks, held });
     let memory = json(&text)["memory"].clone();
-    let number = |name: &str| memory[name].as_u64().expect(name);
     assert_eq!(memory["counted_bytes"], memory["predicted"]["peak_bytes"]);
-    assert_eq!(number("peak_bytes"), paged.pages.peak().0);
-    assert!(number("peak_bytes") > number("counted_bytes") + PAGE as u64, "whole pages: {memory}");
-    assert_eq!(number("outside_bytes"), CONTEXT);
-    assert_eq!(json(&text)["peak_device_mib"].as_f64(), Some(number("peak_bytes") as f64 / 1048576.0));
+    assert_eq!([&memory["peak_bytes"], &memory["outside_bytes"]], [rounded, outside]);
+    assert_eq!(json(&text)["peak_device_mib"].as_f64(), Some(rounded as f64 / 1048576.0));
     let shown: Vec<&str> =
         text.lines().map(str::trim).filter(|line| line.starts_with("peak_bytes ")).collect();
     assert!(

@@ -13,7 +13,7 @@ use work::EvalJob;
 use super::asked::Asked;
 use super::engine::EngineArgs;
 use super::options::{ModelArgs, PromptArgs, TruncationArgs};
-use super::plot::figure_lines;
+use super::plot::figure_line;
 use super::{
     Command, Failure, Loaded, OutputFormat, check_temperature, checkpoint, count, json_text, load, print,
     use_threads, whole,
@@ -34,29 +34,7 @@ use grpo_lambda_trainer::run::model_directory::run_of_best;
 use grpo_lambda_trainer::run::progress::say;
 
 // A paragraph is one line: the terminal's width decides where it breaks.
-const AFTER_HELP: &str = "\
-A model from a run on a data set (RUN or RUN/checkpoints/step-N) is asked run:held-out when --benchmarks is not given: the problems that run held out. \
-Whatever it is asked, it is asked as it was trained, with the template, system prompt and stop strings of RUN/config.toml; --template and --system change \
-that, and a line says so. RUN:held-out are the problems that RUN held out, for any model; a model that is from no run is then asked as RUN asks.
-
-Problems that the model's run, or a run it started from, was trained on are left out, and a line says how many; --with-trained asks them too.
-
-Benchmarks: a name is a file NAME.jsonl, NAME.json or NAME.parquet in --data, each row a problem with its accepted answers; a path to such a \
-file works too. Embedded, for a model that learned on them: tiny:stories (held-out word problems of the preset tiny) and tiny:addition; they are \
-asked as they were trained, without a template.
-
-Protocol paper is that of the GRPO-lambda paper's evaluation code, as far as it is known: template qwen_math, the most probable token, at most \
-3000 new tokens, 4096 tokens in all, benchmarks aime24,amc,math500,minerva,olympiad. Every option overrides it.
-
-A response whose answer cannot be read is left out of the accuracy; the accuracy with such responses scored 0 is reported beside it. Everything is kept in the directory \
-of the evaluation; stopped at any moment, the same command resumes there. llm-train compare A B tests two evaluations against each other.
-
-Examples:
-  llm-train eval --model runs/tiny
-  llm-train eval --model DIR --benchmarks runs/gsm8k:held-out
-  llm-train eval --model DIR --protocol paper --data benchmarks
-  llm-train eval --model DIR --benchmarks aime24 --data benchmarks \\
-    --samples 8 --temperature 0.6 --out runs/eval-8";
+const AFTER_HELP: &str = include_str!("../help/eval.txt").trim_ascii_end();
 
 /// Arguments of `eval`.
 #[derive(Clone, Debug, clap::Args)]
@@ -404,19 +382,13 @@ fn finish(
     let summary = EvalSummary { remarks, ..EvalSummary::new(settings, &benchmarks, pass_at) };
     let json = serde_json::to_string_pretty(&summary.json()).map_err(Failure::broke)?;
     dir.write("summary.json", format!("{json}\n").as_bytes()).map_err(Failure::broke)?;
-    let command = crate::words::words().collect::<Vec<_>>().join(" ");
+    let command = crate::words::line();
     dir.write("results.csv", summary.csv(&command).as_bytes()).map_err(Failure::broke)?;
     let page = report::page(&summary, parts).map_err(Failure::broke)?;
     let page = dir.write("report.html", page.as_bytes()).map_err(Failure::broke)?;
-    // A figure that cannot be drawn is no reason to fail an evaluation that is done.
-    let figure = report::figures::accuracy(&summary);
-    let saved =
-        figure.map(|figure| figures::save(dir.disk(), &figure, &dir.path().join("figures"), "accuracy"));
-    let figures = match saved {
-        None => String::new(),
-        Some(Ok(path)) => figure_lines(&[path]),
-        Some(Err(e)) => format!("no figure: {}\n", e.to_string().replace('\n', "; ")),
-    };
+    let save = |figure| figures::save(dir.disk(), &figure, &dir.path().join("figures"), "accuracy");
+    let figures =
+        report::figures::accuracy(&summary).map_or(String::new(), |figure| figure_line(save(figure)));
     let notes: String = summary.notes().iter().map(|note| format!("- {note}\n")).collect();
     let text = format!(
         "{}\n{}\n95 % intervals. Not counted: answers the grader cannot read and prompts too long to ask; among all problems they are wrong.\n{notes}\n\

@@ -126,7 +126,7 @@ fn trained(args: &TrainArgs, supervised_only: bool) -> Result<(), Failure> {
     }
     use_threads(config.threads)?;
     explain_choices(&config, &directory, args);
-    let command = crate::words::words().collect::<Vec<_>>().join(" ");
+    let command = crate::words::line();
     let run = if args.extend { train_longer } else { train };
     let summary = run(engines, &config, &directory, &command).map_err(|e| failure(&e))?;
     // A figure that cannot be drawn is no reason to fail a run that is done.

@@ -164,7 +164,7 @@ fn values_of(credit: &[f64], reward: f64) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::super::run::Start;
-    use super::super::setup::COMMITTED;
+    use super::super::setup::tiny;
     use super::super::task::{END, Part};
     use super::*;
 
@@ -254,13 +254,10 @@ mod tests {
     /// its own alone.
     #[test]
     fn the_policy_says_how_probable_right_values_are() {
-        let mut study = COMMITTED.clone();
-        let (model, start) = (&mut study.setup.model, &mut study.setup.start);
-        (model.hidden, model.intermediate) = (16, 16);
-        (start.most_steps, start.batch, start.check_prompts) = (1, 2, 2);
+        let study = tiny();
         let start = Start::new(&study, 5).expect("it learns");
         let form = study.setup.task;
-        let mut engine = start.engine_at(start.model.parameters().clone(), None).expect("an engine");
+        let mut engine = start.engine(None).expect("an engine");
         let mut rollout = start.pool(&mut engine, None, 0, 2).expect("it samples");
         let chain = form.read(&rollout.prompts[0].tokens);
         let draws = |i: usize| Address::new(9, Purpose::Demonstrations).response(i as u64);

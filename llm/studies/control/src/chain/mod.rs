@@ -101,15 +101,14 @@ mod tests {
 
     /// The committed study with a model, runs and seeds that take a second.
     fn small(methods: usize) -> Study<Setup> {
-        let mut study = COMMITTED.clone();
+        let mut study = setup::tiny();
         study.methods.truncate(methods);
         study.rates.truncate(2);
         study.seeds.selection.truncate(1);
         study.seeds.evaluation.truncate(2);
         study.budget = 300.0;
-        let Setup { model, start, rl, exam, .. } = &mut study.setup;
-        (model.hidden, model.intermediate) = (16, 16);
-        (start.most_steps, start.batch, start.check_prompts) = (2, 2, 2);
+        let Setup { start, rl, exam, .. } = &mut study.setup;
+        start.most_steps = 2;
         (rl.prompts, rl.group, exam.prompts, exam.every) = (2, 4, 2, 100);
         study
     }

@@ -260,21 +260,11 @@ fn dot_of(a: &[f64], b: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::setup::Setup;
+    use super::super::setup::tiny;
     use super::*;
     use grpo_lambda_decoder::rng::{Address, Purpose};
-    use grpo_lambda_trials::Study;
 
     const SMALL: Sizes = Sizes { prompts: 2, groups: 32, pool: 32 };
-
-    /// The committed study with a tiny model.
-    fn small() -> Study<Setup> {
-        let mut study = COMMITTED.clone();
-        let (model, start) = (&mut study.setup.model, &mut study.setup.start);
-        (model.hidden, model.intermediate) = (16, 16);
-        (start.most_steps, start.batch, start.check_prompts) = (1, 2, 2);
-        study
-    }
 
     /// A pool in which the demonstrations of chains of which a tenth of the values is wrong stand for responses.
     fn pool(start: &Start, engine: &mut CpuEngine) -> Rollout {
@@ -305,9 +295,9 @@ mod tests {
     /// The gradient is that of RLOO with all responses in one group, whose factor is that of its reduction.
     #[test]
     fn the_gradient_is_rloos_of_one_large_group() {
-        let study = small();
+        let study = tiny();
         let start = Start::new(&study, 3).expect("it learns");
-        let mut engine = start.engine_at(start.model.parameters().clone(), None).expect("an engine");
+        let mut engine = start.engine(None).expect("an engine");
         let rollout = pool(&start, &mut engine);
         let own = gradient_of(&mut engine, &rollout, 1).expect("it is pulled");
         let responses: Vec<_> =
@@ -323,9 +313,9 @@ mod tests {
 
     #[test]
     fn rloo_credits_a_wrong_response_evenly_and_the_verifier_nothing_after_its_error() {
-        let study = small();
+        let study = tiny();
         let start = Start::new(&study, 3).expect("it learns");
-        let mut engine = start.engine_at(start.model.parameters().clone(), None).expect("an engine");
+        let mut engine = start.engine(None).expect("an engine");
         let mut rollout = pool(&start, &mut engine);
         let gradient = [0, 1].map(|half| {
             let mut sum = Vec::new();

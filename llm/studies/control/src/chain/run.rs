@@ -107,7 +107,7 @@ impl<'a> Start<'a> {
         form.demonstration(&chain, self.study.setup.start.wrong, draws)
     }
 
-    fn engine(&self, clip: Option<f64>) -> Result<CpuEngine, LabError> {
+    pub(super) fn engine(&self, clip: Option<f64>) -> Result<CpuEngine, LabError> {
         self.engine_at(self.model.parameters().clone(), clip)
     }
 

@@ -77,6 +77,16 @@ pub(super) static COMMITTED: LazyLock<Study<Setup>> = LazyLock::new(|| {
     Study::read(text).expect("the compiled-in file is read by a test")
 });
 
+/// The committed study with a tiny model that learns for a step.
+#[cfg(test)]
+pub(super) fn tiny() -> Study<Setup> {
+    let mut study = COMMITTED.clone();
+    let Setup { model, start, .. } = &mut study.setup;
+    (model.hidden, model.intermediate) = (16, 16);
+    (start.most_steps, start.batch, start.check_prompts) = (1, 2, 2);
+    study
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

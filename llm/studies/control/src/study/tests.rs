@@ -8,15 +8,12 @@ fn committed(name: &str) -> Protocol {
     read(&path(name)).unwrap_or_else(|e| panic!("{e}"))
 }
 
-const SMALL: [&str; 7] = [
-    "rl.group_size=4",
-    "rl.steps=2",
-    "rl.prompts_per_step=2",
-    "sft.steps=1",
-    "model.hidden=16",
-    "model.intermediate=16",
-    "model.layers=1",
-];
+const SMALL: &str = "rl.group_size=4 rl.steps=2 rl.prompts_per_step=2 sft.steps=1 model.hidden=16 model.intermediate=16 \
+                     model.layers=1";
+
+fn words(line: &str) -> Vec<String> {
+    line.split_whitespace().map(str::to_owned).collect()
+}
 
 #[test]
 fn the_committed_protocols_can_be_run() {
@@ -93,7 +90,7 @@ fn a_protocol_runs_to_the_same_rows_wherever_it_stopped() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("rows.csv");
     let protocol = Protocol {
-        settings: SMALL.map(str::to_owned).to_vec(),
+        settings: words(SMALL),
         rates: vec![0.001, 0.01],
         selection: vec![1],
         evaluation: vec![2, 3],
@@ -133,10 +130,11 @@ fn groups_of_two_have_the_same_variance_with_every_baseline_but_that_of_actions(
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("rows.csv");
     // Coins for rewards: half of all groups are mixed, whatever the model knows.
-    let coins = ["rl.group_size=2", "rl.steps=1", "reward.accuracy=0", "reward.coin=1"];
+    let coins = "sft.steps=1 model.hidden=16 model.intermediate=16 model.layers=1 rl.group_size=2 \
+                 rl.steps=1 reward.accuracy=0 reward.coin=1";
     let mut protocol = committed("baseline.toml");
     protocol.evaluation.truncate(1);
-    protocol.overrides.extend(SMALL[3..].iter().chain(&coins).map(ToString::to_string));
+    protocol.overrides.extend(words(coins));
     go_on(&protocol, "x", &file).expect("it runs");
     let text = std::fs::read_to_string(&file).expect("written");
     let table = grpo_lambda_stats::table::Table::from_csv(&text).expect("a table");
