@@ -1,13 +1,12 @@
 //! `llm-train data`.
 
 use std::collections::{BTreeMap, HashSet};
-use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use grpo_lambda::settings::did_you_mean;
 use grpo_lambda_grade::{Grader, Prediction, Rules};
 
-use super::{Command, Failure, checkpoint, print, whole};
+use super::{Command, Failure, checkpoint, print, quantile, whole};
 use grpo_lambda_stats::visible;
 use grpo_lambda_studies::terminal;
 use grpo_lambda_trainer::input::around::surroundings;
@@ -57,8 +56,9 @@ impl Command for DataArgs {
         let data = open(&self.data, &columns, on_bad_row)
             .map_err(|e| Failure::refused(e.for_options(DataOptions::ColumnsAndRows)))?;
         let found = DataSummary::new(&data, &template, tokens.as_ref())?;
-        let mut text = head(&data);
-        text += &found.report(&template, tokens.as_ref());
+        let lines = head(&data).into_iter().chain(found.lines(&template, tokens.as_ref()));
+        let mut text: String = lines.map(|(name, line)| format!("{name:<10}{line}\n")).collect();
+        text += &found.table(if tokens.is_some() { "tokens" } else { "characters" });
         for index in 0..self.show.min(data.len()) {
             text += &shown(&data, &template, index)?;
         }
@@ -92,45 +92,39 @@ fn columns(given: &[String]) -> Result<Columns, Failure> {
     Ok(columns)
 }
 
-fn head(data: &DataSet) -> String {
+/// A line of the report: what it is about, and what there is to say.
+type Line = (&'static str, String);
+
+fn head(data: &DataSet) -> Vec<Line> {
     let located = data.located();
-    let mut text = format!("layout    {}\n", data.layout());
     let files: Vec<String> = located.files.iter().map(|f| f.display().to_string()).collect();
-    let more = files.len().saturating_sub(3);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let more = match files.len().saturating_sub(3) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
     let others = match located.others {
         0 => String::new(),
         n => format!(" (of other splits, or none: {n})"),
     };
-    let _ = writeln!(
-        text,
-        "files     {}{more}{others}",
-        files.iter().take(3).cloned().collect::<Vec<_>>().join(", ")
-    );
-    for (name, value) in [("subset", &located.subset), ("split", &located.split)] {
-        if let Some(value) = value {
-            let _ = writeln!(text, "{name:<10}{value}");
-        }
-    }
-    let _ = writeln!(text, "rows      {} (checksum {:08x})", data.len(), data.fingerprint());
+    let named = files.iter().take(3).cloned().collect::<Vec<_>>().join(", ");
+    let mut lines = vec![("layout", data.layout().to_string()), ("files", format!("{named}{more}{others}"))];
+    lines.extend(located.subset.clone().map(|subset| ("subset", subset)));
+    lines.extend(located.split.clone().map(|split| ("split", split)));
+    lines.push(("rows", format!("{} (checksum {:08x})", data.len(), data.fingerprint())));
     let counts = data.counts();
     if counts.system + counts.turns > 0 {
-        let _ = writeln!(
-            text,
-            "turns     rows with a system turn: {}; with other turns before the problem: {}",
-            counts.system, counts.turns
-        );
+        let (system, turns) = (counts.system, counts.turns);
+        let text = format!("rows with a system turn: {system}; with other turns before the problem: {turns}");
+        lines.push(("turns", text));
     }
-    if let Some(columns) = counts.unused_line() {
-        let _ = writeln!(text, "not asked columns, with the rows that have them: {columns}");
-    }
+    let unused = counts.unused_line();
+    lines
+        .extend(unused.map(|names| ("not asked", format!("columns, with the rows that have them: {names}"))));
     if data.bad_count() > 0 {
-        let _ = writeln!(text, "bad rows  {} left out", data.bad_count());
-        for row in data.bad_rows().iter().take(5) {
-            let _ = writeln!(text, "          {row}");
-        }
+        lines.push(("bad rows", format!("{} left out", data.bad_count())));
+        lines.extend(data.bad_rows().iter().take(5).map(|row| ("", row.to_string())));
     }
-    text
+    lines
 }
 
 /// Statistics over all rows.
@@ -194,61 +188,55 @@ impl DataSummary {
         Ok(found)
     }
 
-    fn report(&self, template: &Template, tokens: Option<&ModelTokenizer>) -> String {
-        let mut text = String::new();
-        let _ = writeln!(text, "repeated  rows that repeat the problem of an earlier row: {}", self.repeated);
-        if let Some(line) = self.conflicts.line() {
-            let _ = writeln!(text, "conflicts {line}");
-        }
-        if let Some(line) = self.conflicts.unreadable_line() {
-            let _ = writeln!(text, "answers   {line}");
-        }
-        match self.solutions {
-            0 => text.push_str("solutions none: supervised learning would imitate the answer alone\n"),
-            n => {
-                let _ =
-                    write!(text, "solutions {n}, of which {} answer what the answer says", n - self.disagree);
-                let first = self
-                    .first
-                    .as_ref()
-                    .map_or(String::new(), |first| format!("; the first that does not: {first}"));
-                let _ = writeln!(text, "{first}");
+    fn lines(&self, template: &Template, tokens: Option<&ModelTokenizer>) -> Vec<Line> {
+        let repeated = format!("rows that repeat the problem of an earlier row: {}", self.repeated);
+        let mut lines = vec![("repeated", repeated)];
+        lines.extend(self.conflicts.line().map(|line| ("conflicts", line)));
+        lines.extend(self.conflicts.unreadable_line().map(|line| ("answers", line)));
+        let solutions = match (self.solutions, &self.first) {
+            (0, _) => "none: supervised learning would imitate the answer alone".to_owned(),
+            (n, first) => {
+                let first = first.as_ref().map(|first| format!("; the first that does not: {first}"));
+                let right = n - self.disagree;
+                format!("{n}, of which {right} answer what the answer says{}", first.unwrap_or_default())
             }
-        }
+        };
+        lines.push(("solutions", solutions));
         let read: Vec<String> = self.leniencies.iter().map(|(rule, n)| format!("{rule} {n}")).collect();
         let read = if read.is_empty() { "none".to_owned() } else { read.join(", ") };
-        let _ = writeln!(
-            text,
-            "rules     references that lenient rules read otherwise: {read}; solutions that only they accept: {}",
+        let rules = format!(
+            "references that lenient rules read otherwise: {read}; solutions that only they accept: {}",
             self.lenient
         );
-        let stop = if template.stop().is_empty() {
-            String::new()
-        } else {
-            format!("; stops at {}", template.stop().join(", "))
+        lines.push(("rules", rules));
+        let stop = match template.stop() {
+            [] => String::new(),
+            stop => format!("; stops at {}", stop.join(", ")),
         };
-        let _ = writeln!(text, "template  {}{stop}", template.name());
-        for line in tokens.map_or_else(Vec::new, |tokens| surroundings(template, tokens)) {
-            let _ = writeln!(text, "prompts   {line}");
+        lines.push(("template", format!("{}{stop}", template.name())));
+        match tokens {
+            Some(tokens) => {
+                lines.extend(surroundings(template, tokens).into_iter().map(|line| ("prompts", line)));
+            }
+            None if template.prints_dates() => {
+                let date = "strftime_now of the template always gives the date 1 January 2025";
+                lines.push(("prompts", date.to_owned()));
+            }
+            None => {}
         }
-        if tokens.is_none() && template.prints_dates() {
-            let _ =
-                writeln!(text, "prompts   strftime_now of the template always gives the date 1 January 2025");
-        }
-        let unit = if tokens.is_some() { "tokens" } else { "characters" };
+        lines
+    }
+
+    /// The lengths of prompts and solutions.
+    fn table(&self, unit: &str) -> String {
         let mut table = terminal::table(vec![unit, "shortest", "median", "95 %", "99 %", "longest"]);
         for (name, lengths) in [("prompt", &self.prompts), ("solution", &self.targets)] {
             if !lengths.is_empty() {
-                // The smallest length that so many are not longer than.
-                let quantile = |q: f64| {
-                    lengths[((lengths.len() as f64 * q).ceil() as usize).clamp(1, lengths.len()) - 1]
-                };
-                let cells = [0.0, 0.5, 0.95, 0.99, 1.0].map(|q| quantile(q).to_string());
+                let cells = [0.0, 0.5, 0.95, 0.99, 1.0].map(|q| quantile(lengths, q).to_string());
                 table.add_row([name.to_owned()].into_iter().chain(cells));
             }
         }
-        let _ = writeln!(text, "{table}");
-        text
+        format!("{table}\n")
     }
 }
 

@@ -222,6 +222,11 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
+/// The smallest of sorted lengths, of which there is one, that so large a share is not longer than.
+fn quantile(sorted: &[usize], share: f64) -> usize {
+    sorted[((sorted.len() as f64 * share).ceil() as usize).clamp(1, sorted.len()) - 1]
+}
+
 /// Bytes for people.
 fn gib(bytes: u64) -> String {
     let mib = bytes as f64 / f64::from(1 << 20);

@@ -6,6 +6,11 @@
 //! | [`study`] | a protocol of `paper/protocols` on the tasks of `llm-train`: its arms, seeds, rates and columns are data |
 //! | [`chain`] | a protocol on chains of operations, on which credit is known to matter |
 //!
+//! Both fill the rows that a file lacks, seed by seed, and take the rates from `grpo_lambda_trials`. Their runs stay
+//! apart. A chain has its own tokens, verifier and exam and ends after a number of sampled tokens; a run on a task of
+//! `llm-train` ends after a number of steps. A common runner would need a parameter for each of these, and be longer
+//! than the two.
+//!
 //! A run's numbers are a row of a CSV file, written as soon as the run is done; the same command goes on where it
 //! was stopped. Nothing else is kept of a run.
 //! `cargo run --release -p grpo-lambda-control -- study paper/protocols/noise.toml FILE` is the command.

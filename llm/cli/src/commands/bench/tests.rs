@@ -64,7 +64,7 @@ fn memory_that_a_driver_rounds_up_is_reported_as_measured() {
     let args = args(&[]);
     let (bench, predicted) = small(&args).decided(0).expect("counted");
     let (counted, before, outside) = (predicted.peak().0, 5 << 20, 3 << 20);
-    let rounded = counted.next_multiple_of(1 << 16) + (1 << 16);
+    let rounded = counted.next_multiple_of(1 << 20) + (1 << 20);
     let now = DriverMemory { held: before, peak: before + rounded, outside };
     let held = Some(CardMemory { predicted, counted, before, now, made: 1.0 });
     let phases = StepTimings { prefill: 1.0, decode: 1.0, step: 2.0, ..StepTimings::default() };

@@ -8,8 +8,7 @@ use grpo_lambda_gpu::select::ComputeDevice;
 
 use super::memory as itemised;
 use super::objective::objective;
-use crate::commands::Failure;
-use crate::commands::gib;
+use crate::commands::{Failure, gib, quantile};
 use grpo_lambda_studies::reproduce::cost::{self, Assumptions};
 use grpo_lambda_trainer::config::{Config, ModelSource};
 use grpo_lambda_trainer::eval::power;
@@ -188,8 +187,8 @@ impl Lengths {
     fn lines(&self, config: &Config) -> String {
         let limit = config.rl.max_new_tokens;
         let shown = |sorted: &[usize]| {
-            let at = |q: f64| sorted[((sorted.len() as f64 * q).ceil() as usize).clamp(1, sorted.len()) - 1];
-            format!("median {}, 95 % up to {}, longest {}", at(0.5), at(0.95), at(1.0))
+            let [median, most, longest] = [0.5, 0.95, 1.0].map(|q| quantile(sorted, q));
+            format!("median {median}, 95 % up to {most}, longest {longest}")
         };
         if self.prompts.is_empty() {
             return String::new();
