@@ -5,8 +5,11 @@ use grpo_lambda_stats::table::significant;
 use super::log::LEAST;
 use super::{Column, Evidence, Log};
 
-/// The function that looks for each check.
-pub(super) const EXAMINERS: [(&str, fn(&Log) -> Option<Evidence>); 12] = [
+/// Looks for a check in a log.
+type Examiner = fn(&Log) -> Option<Evidence>;
+
+/// The function that looks for each check, by its id.
+pub(super) const EXAMINERS: [(&str, Examiner); 12] = [
     ("constant-reward", constant_reward),
     ("no-variance", no_variance),
     ("divergence", divergence),
