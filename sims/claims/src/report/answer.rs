@@ -4,7 +4,6 @@ use super::chain;
 use super::data::{Data, percent, quoted, rows};
 use super::markdown::wrapped;
 use crate::experiments::addition::shown::{ArmRow as AdditionRow, ShareRow};
-use crate::experiments::chain::{CLAMP, GRPO};
 use crate::experiments::clamp_gain::measure::{ARMS as CLAMP_ARMS, CLAMPED, REWEIGHTING};
 use crate::experiments::clamp_gain::shown::WeightRow;
 use crate::experiments::clamp_parts::shown::GainRow;
@@ -165,14 +164,14 @@ fn curriculum(folder: &Path) -> anyhow::Result<String> {
          solved nine times in ten keeps {} of its weight. On single-digit addition under SGD the clamp changes the \
          share of solved training problems by {}; its contrast within a group alone, which keeps {}, by {}; its \
          offset alone by {}. Scope: one small transformer, twelve paired seeds, each rate chosen on the other seeds. \
-         On the chains of point 1, all of one length, GRPO with the clamp needs {} of GRPO's tokens: no curriculum \
-         over prompts of different length.",
+         On the chains of point 1, all of one length, GRPO with the clamp gains {} over GRPO: no curriculum over \
+         prompts of different length.",
         share(CLAMPED)?,
         gain(ClampPart::Both)?,
         share(REWEIGHTING)?,
         gain(ClampPart::Reweighting)?,
         gain(ClampPart::Offset)?,
-        chain::ratio(folder, CLAMP, GRPO)?,
+        chain::of_clamp(folder)?,
     ))
 }
 

@@ -94,9 +94,8 @@ fn coverage() -> String {
             {}.", without_a_table.len(), names(without_a_table)),
         format!("- **Their own sampling.** {}.", samplers.join(". ")),
         format!("- **Not trained by `llm-train`** ({}), since it has no critic, no completions of prefixes, no \
-            teacher, no parts of rewards and no process rewards: {}. The experiment \
-            [`chain`](../paper/README.md#chain) has a critic and completions, and trains a transformer by \
-            {}.", never.len(), names(never.iter().copied()), names(elsewhere)),
+            teacher, no parts of rewards and no process rewards: {}. The study \
+            [CHAIN](../llm/results/README.md) has a critic and completions, and trained a transformer by {}.", never.len(), names(never.iter().copied()), names(elsewhere)),
         format!("- **With recorded training runs on a transformer** ({}): {}. No run of the others is recorded; \
             `llm-train` can train by all of them that the line above does not list, and its tests take steps with \
             each.", RECORDED.len(), names(RECORDED)),

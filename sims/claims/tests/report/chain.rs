@@ -1,24 +1,21 @@
-//! The recorded runs on chains: of the protocol's arms and seeds, at the rates that its rule chooses, with the tokens
-//! that their curves give.
+//! Version 6 of CHAIN recomputed from its rows: rates, areas under the curves, intervals, exact sign flips, Holm's
+//! correction, the outcomes of the predictions, and the numbers that pages print.
 
 #![allow(clippy::unwrap_used)] // the lint spares test functions but not their helpers
 
 use crate::{committed, root};
-use grpo_lambda_stats::table::{Cell, Table};
 use serde::Deserialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Deserialize)]
 struct Protocol {
-    rates: Rates,
+    budget: f64,
+    rates: Vec<f64>,
+    margin: f64,
     seeds: Seeds,
-    exam: Exam,
-}
-
-#[derive(Deserialize)]
-struct Rates {
-    middle: f64,
-    factors: Vec<f64>,
+    methods: Vec<Named>,
+    comparisons: Vec<Pair>,
+    gate: Gate,
 }
 
 #[derive(Deserialize)]
@@ -28,323 +25,330 @@ struct Seeds {
 }
 
 #[derive(Deserialize)]
-struct Exam {
-    target: f64,
+struct Named {
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct Pair {
+    method: String,
+    with: String,
+}
+
+#[derive(Deserialize)]
+struct Gate {
+    better: Vec<Pair>,
 }
 
 #[derive(Deserialize)]
 struct Run {
-    cell: String,
     stage: String,
-    arm: String,
+    method: String,
     rate: f64,
     seed: u64,
-    reached: Option<f64>,
-    accuracy: f64,
+    ended: String,
     curve: String,
 }
 
-fn recorded() -> (Protocol, Vec<Run>) {
-    let text = std::fs::read_to_string(root().join("paper/protocols/chain.toml")).unwrap();
-    (toml::from_str(&text).unwrap(), committed("chain_runs.csv").to_rows().unwrap())
+fn points(run: &Run) -> Vec<[f64; 2]> {
+    let numbers = |point: &str| {
+        let (tokens, accuracy) = point.split_once(':').unwrap();
+        [tokens.parse().unwrap(), accuracy.parse().unwrap()]
+    };
+    run.curve.split(' ').map(numbers).collect()
 }
 
-/// The tokens at which the mean of an exam and the one before first reaches the target, interpolated from the mean
-/// before.
-fn tokens_of(curve: &str, target: f64) -> Option<f64> {
-    let points: Vec<(f64, f64)> = curve
-        .split(' ')
-        .map(|point| point.split_once(':').unwrap())
-        .map(|(tokens, accuracy)| (tokens.parse().unwrap(), accuracy.parse().unwrap()))
-        .collect();
-    let mut before = points[0];
-    for pair in points.windows(2) {
-        let now = (pair[1].0, (pair[0].1 + pair[1].1) / 2.0);
-        if now.1 >= target {
-            return Some(before.0 + (now.0 - before.0) * (target - before.1) / (now.1 - before.1));
-        }
-        before = now;
-    }
-    None
+/// The mean of the straight lines between exams over the budget: at midpoints of pieces within which they are straight.
+fn area(run: &Run, budget: f64) -> f64 {
+    let points = points(run);
+    let at = |tokens: f64| {
+        let k = points.iter().position(|p| p[0] >= tokens).unwrap().max(1);
+        let ([x, y], [u, v]) = (points[k - 1], points[k]);
+        y + (v - y) * (tokens - x) / (u - x)
+    };
+    let inside = points.iter().map(|p| p[0]).filter(|tokens| *tokens < budget);
+    let ends: Vec<f64> = inside.chain([budget]).collect();
+    ends.windows(2).map(|w| (w[1] - w[0]) * at((w[0] + w[1]) / 2.0)).sum::<f64>() / budget
 }
 
-#[test]
-fn tokens_to_the_target_are_those_of_the_curves() {
-    let (protocol, runs) = recorded();
-    for run in &runs {
-        let own = tokens_of(&run.curve, protocol.exam.target);
-        let name = format!("{} {} {} {}", run.stage, run.arm, run.rate, run.seed);
-        assert_eq!(own.is_some(), run.reached.is_some(), "{name}");
-        // The curve has four digits of an accuracy.
-        let off = own.unwrap_or(0.0) / run.reached.unwrap_or(1.0) - f64::from(u8::from(own.is_some()));
-        assert!(off.abs() < 2e-3, "{name}: {own:?}, {:?}", run.reached);
-    }
+/// The protocol, all runs, and the scores of every method in the order of the evaluation seeds.
+struct Recomputed {
+    protocol: Protocol,
+    runs: Vec<Run>,
+    scores: BTreeMap<String, Vec<f64>>,
 }
 
-#[test]
-fn evaluation_runs_are_of_the_protocols_seeds_at_the_rates_that_selection_chooses() {
-    let (protocol, runs) = recorded();
-    let arms: BTreeSet<(&str, &str)> = runs.iter().map(|r| (r.cell.as_str(), r.arm.as_str())).collect();
-    let mut seen = BTreeSet::new();
-    for (cell, arm) in arms {
-        let own = |stage: &str| -> Vec<&Run> {
-            runs.iter().filter(|r| r.cell == cell && r.arm == arm && r.stage == stage).collect()
+impl Recomputed {
+    fn new() -> Recomputed {
+        let text = std::fs::read_to_string(root().join("paper/protocols/chain_6.toml")).unwrap();
+        let protocol: Protocol = toml::from_str(&text).unwrap();
+        let runs: Vec<Run> = committed("chain_6_runs.csv").to_rows().unwrap();
+        let score = |method: &str, seed: &u64| {
+            let own = |r: &&Run| r.stage == "evaluation" && r.method == method && r.seed == *seed;
+            area(runs.iter().find(own).unwrap(), protocol.budget)
         };
-        let score = |factor: &f64| {
-            let rate = factor * protocol.rates.middle;
-            let at_rate = own("selection").into_iter().filter(|r| (r.rate / rate - 1.0).abs() < 1e-9);
-            let at_rate: Vec<&Run> = at_rate.collect();
-            assert!(at_rate.iter().all(|r| protocol.seeds.selection.contains(&r.seed)));
-            let mut tokens: Vec<f64> = at_rate.iter().map(|r| r.reached.unwrap_or(f64::INFINITY)).collect();
-            tokens.sort_by(f64::total_cmp);
-            let accuracy: f64 = at_rate.iter().map(|r| r.accuracy).sum();
-            (tokens.get(1).copied().unwrap_or(f64::INFINITY), -accuracy, rate)
+        let of_method = |m: &Named| {
+            (m.name.clone(), protocol.seeds.evaluation.iter().map(|s| score(&m.name, s)).collect())
         };
-        let best =
-            protocol.rates.factors.iter().map(score).min_by(|a, b| a.partial_cmp(b).unwrap()).unwrap().2;
-        for run in own("evaluation") {
-            assert!((run.rate / best - 1.0).abs() < 1e-9, "{cell} {arm}: {} is not {best}", run.rate);
-            assert!(protocol.seeds.evaluation.contains(&run.seed), "{arm}: seed {}", run.seed);
-            assert!(seen.insert((cell, arm, run.seed)), "{arm}, seed {} twice", run.seed);
-        }
+        let scores = protocol.methods.iter().map(of_method).collect();
+        Recomputed { protocol, runs, scores }
     }
-    let gate = ["rloo", "oracle", "anti_oracle"];
-    assert!(
-        gate.iter().all(|arm| protocol
-            .seeds
-            .evaluation
-            .iter()
-            .all(|seed| seen.contains(&("single", *arm, *seed))))
-    );
+
+    fn minus(&self, method: &str, with: &str) -> Vec<f64> {
+        self.scores[method].iter().zip(&self.scores[with]).map(|(a, b)| a - b).collect()
+    }
 }
 
-/// Student's t at 97.5 %, by degrees of freedom, from printed tables.
-fn t_975(freedom: usize) -> f64 {
-    let printed =
-        [(2, 4.302652730), (5, 2.570581836), (9, 2.262157163), (10, 2.228138852), (11, 2.200985160)];
-    let more = [(19, 2.093024054), (21, 2.079613845), (23, 2.068657610)];
-    let found = printed.iter().chain(&more).find(|(n, _)| *n == freedom);
-    found.unwrap_or_else(|| panic!("no quantile for {freedom} degrees of freedom")).1
-}
+/// Student's t with 23 degrees of freedom at 97.5 % and at 95 %, from printed tables.
+const T: [f64; 2] = [2.068_657_610, 1.713_871_528];
 
-/// Mean, low and high ends of Student's t interval at 95 %.
-fn interval(xs: &[f64]) -> [f64; 3] {
-    let n = xs.len() as f64;
-    let mean = xs.iter().sum::<f64>() / n;
-    let variance = xs.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0);
-    let half = t_975(xs.len() - 1) * (variance / n).sqrt();
+/// Mean, and the ends of the interval with a quantile.
+fn interval(xs: &[f64], t: f64) -> [f64; 3] {
+    assert_eq!(xs.len(), 24);
+    let mean = xs.iter().sum::<f64>() / 24.0;
+    let half = t * (xs.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / 23.0 / 24.0).sqrt();
     [mean, mean - half, mean + half]
 }
 
-/// Tokens to the target of a run: its seed, its tokens, and whether it arrived.
-type Arrival = (u64, f64, bool);
-
-/// The evaluation runs of an arm on chains of one length, by seed.
-fn arrivals(text: &str, arm: &str) -> Vec<Arrival> {
-    #[derive(Deserialize)]
-    struct Row {
-        cell: String,
-        stage: String,
-        arm: String,
-        seed: u64,
-        tokens: f64,
-        reached: Option<f64>,
-    }
-    let rows: Vec<Row> = Table::from_csv(text).unwrap().to_rows().unwrap();
-    let own = rows.iter().filter(|r| r.cell == "single" && r.stage == "evaluation" && r.arm == arm);
-    let mut own: Vec<Arrival> =
-        own.map(|r| (r.seed, r.reached.unwrap_or(r.tokens), r.reached.is_some())).collect();
-    own.sort_by_key(|run| run.0);
-    own
-}
-
-/// The logarithms of the ratios of two arms; a pair of which neither arrives counts as 0 or not at all.
-fn log_ratios(text: &str, [arm, over]: [&str; 2], neither_counts: bool) -> Vec<f64> {
-    let pairs = arrivals(text, arm).into_iter().zip(arrivals(text, over));
-    pairs
-        .inspect(|(a, b)| assert_eq!(a.0, b.0, "{arm}, {over}"))
-        .filter(|(a, b)| neither_counts || a.2 || b.2)
-        .map(|(a, b)| if a.2 || b.2 { (a.1 / b.1).ln() } else { 0.0 })
-        .collect()
-}
-
-fn text(path: &str) -> String {
-    std::fs::read_to_string(root().join(path)).unwrap()
-}
-
-fn number(row: &[Cell], table: &Table, column: &str) -> f64 {
-    row[table.column(column).unwrap()].format(12).parse().unwrap()
-}
-
-fn word(row: &[Cell], table: &Table, column: &str) -> String {
-    row[table.column(column).unwrap()].format(12)
-}
-
-/// Compares a printed ratio and the ends of its interval with logarithms of ratios.
-fn same(row: &[Cell], table: &Table, column: &str, ratios: &[f64]) {
-    let columns = [column.to_owned(), format!("{column}_low"), format!("{column}_high")];
-    for (column, own) in columns.iter().zip(interval(ratios)) {
-        let printed = number(row, table, column);
-        assert!((printed / own.exp() - 1.0).abs() < 1e-6, "{row:?}, {column}: {}", own.exp());
-    }
-}
-
-#[test]
-fn the_gate_under_two_rules_is_that_of_the_recorded_runs() {
-    let (four, five) = (text("llm/results/chain_version_4.csv"), text("paper/data/chain_runs.csv"));
-    let table = committed("chain_gate.csv");
-    let mut seen = Vec::new();
-    for row in &table.rows {
-        let (runs, rule) = (word(row, &table, "runs"), word(row, &table, "rule_of_version"));
-        let files: &[&str] = match runs.as_str() {
-            "version 4" => &[&four],
-            "version 5" => &[&five],
-            _ => &[&four, &five],
-        };
-        let ratios = |arm: &str| -> Vec<f64> {
-            files.iter().flat_map(|file| log_ratios(file, [arm, "rloo"], rule == "4")).collect()
-        };
-        let (verifier, permuted) = (ratios("oracle"), ratios("anti_oracle"));
-        same(row, &table, "tokens", &verifier);
-        same(row, &table, "permuted", &permuted);
-        assert_eq!(
-            [number(row, &table, "pairs"), number(row, &table, "permuted_pairs")],
-            [verifier.len() as f64, permuted.len() as f64]
-        );
-        let passed = interval(&verifier)[0] <= 0.5f64.ln() && interval(&permuted)[0] >= 0.0;
-        assert_eq!(word(row, &table, "gate"), if passed { "passed" } else { "void" }, "{runs}, {rule}");
-        seen.push(format!("{runs}, {rule}, {:.3}", interval(&verifier)[0].exp()));
-    }
-    // The crossing that decides: by either version's own rule, then by the other's.
-    for cell in ["version 4, 4, 0.504", "version 5, 5, 0.463", "version 5, 4, 0.526", "version 4, 5, 0.439"] {
-        assert!(seen.iter().any(|seen| seen == cell), "{cell}: {seen:?}");
-    }
-    assert_eq!(seen.len(), 6);
-}
-
-#[test]
-fn comparisons_and_dots_are_those_of_the_recorded_runs() {
-    let runs = text("paper/data/chain_runs.csv");
-    let table = committed("chain_compared.csv");
-    for row in &table.rows {
-        let (arm, over) = (word(row, &table, "arm"), word(row, &table, "over"));
-        let ratios = log_ratios(&runs, [&arm, &over], false);
-        same(row, &table, "tokens", &ratios);
-        assert_eq!(number(row, &table, "pairs"), ratios.len() as f64, "{arm}, {over}");
-    }
-    let pairs = committed("chain_pairs.csv");
-    let four = text("llm/results/chain_version_4.csv");
-    for row in &pairs.rows {
-        let runs = if number(row, &pairs, "version") == 4.0 { &four } else { &runs };
-        let seed = number(row, &pairs, "seed") as u64;
-        let of = |arm: &str| *arrivals(runs, arm).iter().find(|run| run.0 == seed).unwrap();
-        let (own, reference) = (of(&word(row, &pairs, "arm")), of("rloo"));
-        assert!((number(row, &pairs, "tokens") / (own.1 / reference.1) - 1.0).abs() < 1e-9, "{row:?}");
-        let yes = |column: &str| word(row, &pairs, column) == "yes";
-        assert_eq!((yes("reached"), yes("rloo_reached")), (own.2, reference.2), "{row:?}");
-    }
-    let rloo = arrivals(&runs, "rloo");
-    assert_eq!(pairs.rows.len(), (13 + 2) * rloo.len());
-    // The seeds on which permuted credit does better.
-    let better = |runs: &str| -> Vec<u64> {
-        let both = arrivals(runs, "anti_oracle").into_iter().zip(arrivals(runs, "oracle"));
-        both.filter(|(permuted, own)| permuted.2 && permuted.1 < own.1)
-            .map(|(permuted, _)| permuted.0)
-            .collect()
+/// The exact two-sided p-value of all 2^24 sign flips: the sums of either half of the seeds, joined by bisection.
+fn exact_p(xs: &[f64]) -> f64 {
+    let sums = |half: &[f64]| -> Vec<f64> {
+        half.iter().fold(vec![0.0], |sums, x| sums.iter().flat_map(|sum| [sum + x, sum - x]).collect())
     };
-    assert_eq!((better(&runs), better(&four)), (vec![220, 221], vec![208]));
-    let report = text("paper/README.md").split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(report.contains("spends on seeds 220 and 221, and in version 4 on seed 208."));
-    // What the front page says of seeds.
-    let verifier = arrivals(&runs, "oracle").into_iter().zip(rloo);
-    let told = verifier.filter(|(a, b)| a.2 || b.2).map(|(a, b)| a.1 / b.1);
-    let (fewer, more): (Vec<f64>, Vec<f64>) = told.partition(|ratio| *ratio < 1.0);
-    let ends = [f64::min, f64::max].map(|end| fewer.iter().copied().reduce(end).unwrap());
-    assert_eq!(format!("{:.2} to {:.2} of {}", ends[0], ends[1], fewer.len()), "0.32 to 0.64 of 9");
-    assert_eq!(more.iter().map(|x| format!("{x:.2}")).collect::<Vec<_>>(), ["1.19"]);
-    for page in ["README.md", "paper/README.md"] {
-        let page = text(page).split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(
-            page.contains("0.32 to 0.64 of RLOO's tokens on 9 of 12 seeds")
-                && page.contains("0.81 (0.60 to 1.11)")
-        );
-    }
+    let (first, mut second) = (sums(&xs[..12]), sums(&xs[12..]));
+    second.sort_by(f64::total_cmp);
+    let observed = xs.iter().sum::<f64>().abs() - 1e-9;
+    let below = |limit: f64| second.partition_point(|sum| *sum < limit);
+    let beyond = |sum: &f64| second.len() - below(observed - sum) + below(-observed - sum);
+    first.iter().map(beyond).sum::<usize>() as f64 / (first.len() * second.len()) as f64
+}
+
+/// A row of `chain_compared.csv`.
+#[derive(Deserialize)]
+struct Row {
+    role: String,
+    method: String,
+    with: String,
+    difference: f64,
+    difference_low: f64,
+    difference_high: f64,
+    narrow_low: f64,
+    narrow_high: f64,
+    higher_on: usize,
+    p: f64,
+    corrected: Option<f64>,
+    verdict: String,
+}
+
+fn compared() -> Vec<Row> {
+    committed("chain_compared.csv").to_rows().unwrap()
 }
 
 #[test]
-fn noise_at_the_three_places_is_that_of_the_recorded_sums() {
-    #[derive(Deserialize)]
-    struct Sums {
-        seed: u64,
-        place: String,
-        arm: String,
-        square: f64,
-        own_square: f64,
-        along: f64,
-        gradient_square: f64,
-    }
-    let sums: Vec<Sums> = committed("chain_updates_runs.csv").to_rows().unwrap();
-    let noise = |s: &Sums| (s.square - s.own_square) / (s.along / s.gradient_square.sqrt()).powi(2);
-    let table = committed("chain_updates.csv");
-    for arm in ["oracle", "lambda_mean1", "grpo_clamp", "anti_oracle"] {
-        for place in ["start", "middle", "end"] {
-            let of = |arm: &str, seed: u64| {
-                let found = sums.iter().find(|s| s.arm == arm && s.place == place && s.seed == seed);
-                noise(found.unwrap())
-            };
-            let own = sums.iter().filter(|s| s.arm == arm && s.place == place);
-            let ratios: Vec<f64> = own.map(|s| of(arm, s.seed) / of("rloo", s.seed)).collect();
-            let row = table
-                .rows
-                .iter()
-                .find(|row| word(row, &table, "arm") == arm && word(row, &table, "place") == place);
-            for (column, own) in ["noise", "noise_low", "noise_high"].iter().zip(interval(&ratios)) {
-                let printed = number(row.unwrap(), &table, column);
-                assert!(
-                    (printed - own).abs() < 1e-6 * own.abs().max(1e-2),
-                    "{arm}, {place}, {column}: {own}"
-                );
-            }
-        }
-    }
-}
-
-#[test]
-fn the_pilot_and_the_mended_credit_are_told_with_their_numbers() {
-    let one_line = |path: &str| text(path).split_whitespace().collect::<Vec<_>>().join(" ");
-    let (protocol, report) = (one_line("paper/protocols/chain.toml"), one_line("paper/README.md"));
-    for number in ["474,473", "665,643", "258,463"] {
-        assert!(protocol.contains(number) && report.contains(number), "{number}");
-    }
-    assert!(protocol.contains("665,643 (.71") && report.contains("a ratio of 0.71"));
-    assert_eq!(format!("{:.2} {:.2}", 474_473.0 / 665_643.0, 258_463.0 / 665_643.0), "0.71 0.39");
-    // The controls that ran again with the mended credit, over the recorded ones of the same seeds.
-    let again = arrivals(&text("llm/results/chain_exact_credit.csv"), "oracle");
-    let former = arrivals(&text("paper/data/chain_runs.csv"), "oracle");
-    let ratio = |run: &Arrival| (run.1 / former.iter().find(|f| f.0 == run.0).unwrap().1).ln();
-    let [mid, low, high] = interval(&again.iter().map(ratio).collect::<Vec<_>>()).map(f64::exp);
-    let said = format!(
-        "over six seeds (212, 213, 219, 220, 222 and 223) verifier credit needs {mid:.3} ({low:.3} to {high:.3})"
+fn the_runs_are_those_of_the_protocol_at_the_rates_that_selection_chooses() {
+    let Recomputed { protocol, runs, .. } = Recomputed::new();
+    let [selection, evaluation] = [&protocol.seeds.selection, &protocol.seeds.evaluation];
+    assert!(
+        runs.iter().all(|run| run.ended == "budget" && points(run).last().unwrap()[0] >= protocol.budget)
     );
-    assert_eq!(again.iter().map(|run| run.0).collect::<Vec<_>>(), [212, 213, 219, 220, 222, 223]);
-    assert!(one_line("llm/results/README.md").contains(&said), "{said}");
+    let mut wanted = BTreeSet::new();
+    for Named { name } in &protocol.methods {
+        let mean = |rate: &f64| {
+            let own = |r: &&Run| r.stage == "selection" && r.method == *name && r.rate == *rate;
+            let scores: Vec<f64> = runs.iter().filter(own).map(|run| area(run, protocol.budget)).collect();
+            assert_eq!(scores.len(), selection.len(), "{name} at {rate}");
+            scores.iter().sum::<f64>()
+        };
+        let best = protocol.rates.iter().max_by(|a, b| mean(a).total_cmp(&mean(b))).unwrap();
+        // No chosen rate is an end of the grid.
+        assert!(protocol.rates[1..protocol.rates.len() - 1].contains(best), "{name}: {best}");
+        let rates = protocol.rates.iter().flat_map(|r| selection.iter().map(move |s| ("selection", *r, *s)));
+        let all = rates.chain(evaluation.iter().map(|seed| ("evaluation", *best, *seed)));
+        wanted.extend(all.map(|(stage, rate, seed)| (stage, name.as_str(), rate.to_bits(), seed)));
+    }
+    let found: BTreeSet<(&str, &str, u64, u64)> =
+        runs.iter().map(|r| (r.stage.as_str(), r.method.as_str(), r.rate.to_bits(), r.seed)).collect();
+    assert_eq!((found.len(), runs.len()), (480, 480));
+    assert!(found == wanted);
 }
 
-/// Credit that is modelled is not called exact, and no page quotes a share of a log ratio.
 #[test]
-fn pages_call_verifier_credit_by_its_name_and_quote_no_share_of_a_gain() {
-    for page in [
-        "README.md",
-        "paper/README.md",
-        "paper/atlas.md",
-        "paper/paper.typ",
-        "paper/numbers.typ",
-        "llm/results/README.md",
-    ] {
-        let text = text(page).to_lowercase();
-        for struck in ["exact credit", "of its gain over", "what exact", "share of the oracle", "chain-share"]
-        {
-            assert!(!text.contains(struck), "{page}: {struck}");
-        }
+fn methods_and_seeds_have_the_areas_of_their_curves() {
+    #[derive(Deserialize)]
+    struct Method {
+        method: String,
+        seeds: usize,
+        accuracy: f64,
+        accuracy_low: f64,
+        accuracy_high: f64,
+        minus_rloo: Option<f64>,
+        minus_rloo_low: Option<f64>,
+        minus_rloo_high: Option<f64>,
+        last: f64,
     }
+    #[derive(Deserialize)]
+    struct Seed {
+        method: String,
+        seed: u64,
+        accuracy: f64,
+        minus_rloo: f64,
+        last: f64,
+    }
+    let all = Recomputed::new();
+    let close = |a: f64, b: f64| (a - b).abs() < 1e-9;
+    let seeds: Vec<Seed> = committed("chain_seeds.csv").to_rows().unwrap();
+    assert_eq!(seeds.len(), 240);
+    for row in &seeds {
+        let k = all.protocol.seeds.evaluation.iter().position(|seed| *seed == row.seed).unwrap();
+        let own = |r: &&Run| r.stage == "evaluation" && r.method == row.method && r.seed == row.seed;
+        let run = all.runs.iter().find(own).unwrap();
+        assert!(close(row.accuracy, all.scores[&row.method][k]), "{} {}", row.method, row.seed);
+        assert!(close(row.minus_rloo, all.minus(&row.method, "rloo")[k]));
+        assert!(close(row.last, points(run).last().unwrap()[1]));
+    }
+    let methods: Vec<Method> = committed("chain.csv").to_rows().unwrap();
+    assert_eq!(methods.len(), 10);
+    for row in methods {
+        let wanted = interval(&all.scores[&row.method], T[0]);
+        let found = [row.accuracy, row.accuracy_low, row.accuracy_high];
+        assert!(found.iter().zip(wanted).all(|(a, b)| close(*a, b)), "{}: {wanted:?}", row.method);
+        let minus = interval(&all.minus(&row.method, "rloo"), T[0]);
+        let found = [row.minus_rloo, row.minus_rloo_low, row.minus_rloo_high];
+        let same = |(found, wanted): (&Option<f64>, f64)| {
+            found.map_or(row.method == "rloo", |found| close(found, wanted))
+        };
+        assert!(found.iter().zip(minus).all(same), "{}: {minus:?}", row.method);
+        let last: f64 = seeds.iter().filter(|seed| seed.method == row.method).map(|seed| seed.last).sum();
+        assert!(row.seeds == 24 && close(row.last, last / 24.0));
+    }
+}
+
+#[test]
+fn comparisons_are_those_of_the_rows_with_exact_sign_flips() {
+    let all = Recomputed::new();
+    let rows = compared();
+    let pairs = |pairs: &[Pair], role: &str| -> Vec<[String; 3]> {
+        pairs.iter().map(|pair| [role.to_owned(), pair.method.clone(), pair.with.clone()]).collect()
+    };
+    let reported = ["reported", "permuted", "rloo"].map(str::to_owned);
+    let wanted = [
+        pairs(&all.protocol.gate.better, "gate"),
+        pairs(&all.protocol.comparisons, "family"),
+        vec![reported],
+    ]
+    .concat();
+    let found = rows.iter().map(|row| [row.role.clone(), row.method.clone(), row.with.clone()]);
+    assert_eq!(found.collect::<Vec<_>>(), wanted);
+    // Holm: the k-th least of nine p-values times 9 - k, and no less than the one before.
+    let mut family: Vec<f64> = rows.iter().filter(|row| row.role == "family").map(|row| row.p).collect();
+    family.sort_by(f64::total_cmp);
+    let holm = |p: f64| {
+        let until = family.iter().enumerate().take_while(|(_, other)| **other <= p);
+        until.map(|(k, other)| (other * (9 - k) as f64).min(1.0)).fold(0.0, f64::max)
+    };
+    for row in &rows {
+        let name = format!("{} - {}", row.method, row.with);
+        let values = all.minus(&row.method, &row.with);
+        let ([mid, low, high], narrow) = (interval(&values, T[0]), interval(&values, T[1]));
+        let numbers =
+            [row.difference, row.difference_low, row.difference_high, row.narrow_low, row.narrow_high];
+        let wanted = [mid, low, high, narrow[1], narrow[2]];
+        assert!(numbers.iter().zip(wanted).all(|(a, b)| (a - b).abs() < 1e-8), "{name}: {wanted:?}");
+        assert_eq!(row.higher_on, values.iter().filter(|value| **value > 0.0).count(), "{name}");
+        // The protocol draws 100,000 flips; all of them give a p within five standard errors.
+        let p = exact_p(&values);
+        assert!((row.p - p).abs() <= 5.0 * (p * (1.0 - p) / 1e5).sqrt() + 2e-5, "{name}: {} {p}", row.p);
+        if row.role != "family" {
+            assert!(row.corrected.is_none() && row.verdict.is_empty(), "{name}");
+            continue;
+        }
+        let corrected = row.corrected.unwrap();
+        assert!((corrected - holm(row.p)).abs() < 1e-12, "{name}: {corrected}");
+        let verdict = match () {
+            () if narrow[1] >= -all.protocol.margin && narrow[2] <= all.protocol.margin => "equivalent",
+            () if corrected > 0.05 => "inconclusive",
+            () if mid > 0.0 => "higher",
+            () => "lower",
+        };
+        assert_eq!(row.verdict, verdict, "{name}");
+    }
+}
+
+/// The outcome of every prediction, by the words of `falsified_by`.
+#[test]
+fn the_gate_is_passed_and_five_predictions_held() {
+    let all = Recomputed::new();
+    let rows = compared();
+    for pair in &all.protocol.gate.better {
+        assert!(interval(&all.minus(&pair.method, &pair.with), T[0])[1] > 0.0, "P1: {}", pair.with);
+    }
+    let verdict = |method: &str, with: &str| {
+        let found = rows.iter().find(|r| r.role == "family" && r.method == method && r.with == with);
+        found.unwrap().verdict.clone()
+    };
+    assert_eq!(verdict("verifier_q_b", "verifier_q_v"), "higher", "P2");
+    assert_ne!(verdict("trace", "grpo"), "higher", "P3");
+    assert_eq!(verdict("grpo_clamp", "grpo"), "higher", "P4");
+    assert_ne!(verdict("grpo_lambda", "grpo_clamp"), "higher", "P4");
+    assert_ne!(verdict("tempo", "rloo"), "higher", "P5");
+    let table = committed("chain_verdicts.csv");
+    let cell = |key: &str, column: &str| {
+        let (own, column) = (table.column("key").unwrap(), table.column(column).unwrap());
+        let row = table.rows.iter().find(|row| row[own].format(12) == key);
+        row.unwrap_or_else(|| panic!("{key}"))[column].format(12)
+    };
+    assert!(cell("predictions", "values").contains("P1, P2, P3, P4, P5 held"));
+    for key in ["gate", "predictions", "baseline", "trace", "clamp", "tempo"] {
+        assert_eq!(cell(key, "verdict"), "Holds", "{key}");
+    }
+}
+
+#[test]
+fn pages_print_the_recomputed_numbers() {
+    let all = Recomputed::new();
+    let one_line = |page: &str| {
+        let text = std::fs::read_to_string(root().join(page)).unwrap();
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let whole = |method: &str, with: &str| {
+        let [mid, low, high] = interval(&all.minus(method, with), T[0]);
+        format!("{mid:+.3} ({low:+.3} to {high:+.3})")
+    };
+    let mid = |method: &str, with: &str| format!("{:+.3}", interval(&all.minus(method, with), T[0])[0]);
+    let front = one_line("README.md");
+    for number in [
+        mid("verifier_q_b", "rloo"),
+        mid("grpo_clamp", "grpo"),
+        mid("grpo_lambda", "grpo"),
+        mid("trace", "grpo").replace('-', "the trace alone loses "),
+    ] {
+        assert!(front.contains(&number), "README.md: {number}");
+    }
+    let report = one_line("paper/README.md");
+    for (method, with) in [
+        ("verifier_q_b", "rloo"),
+        ("verifier_q_b", "permuted"),
+        ("verifier_q_v", "rloo"),
+        ("grpo_lambda", "grpo"),
+        ("grpo_lambda", "grpo_clamp"),
+        ("trace", "grpo"),
+        ("grpo_clamp", "grpo"),
+    ] {
+        assert!(report.contains(&whole(method, with)), "paper/README.md: {}", whole(method, with));
+    }
+    // Version 5 is no answer any more.
+    for page in ["README.md", "paper/paper.typ", "paper/numbers.typ"] {
+        let text = one_line(page);
+        assert!(!text.contains("0.32 to 0.64") && !text.contains("verifier-range"), "{page}");
+    }
+}
+
+#[test]
+fn exact_sign_flips_by_hand() {
+    // All of one sign: two of 2^24 assignments are as far.
+    assert_eq!(exact_p(&[1.0; 24]), 2.0 / f64::from(1 << 24));
+    // One seed of weight: every assignment is as far.
+    let mut alone = [0.0; 24];
+    alone[5] = 1.0;
+    assert_eq!(exact_p(&alone), 1.0);
 }

@@ -6,6 +6,7 @@
 mod addition;
 mod baselines;
 mod chain;
+mod chain_earlier;
 mod clamp_parts;
 #[path = "../../../../tests/long/mod.rs"]
 mod long;

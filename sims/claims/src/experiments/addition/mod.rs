@@ -167,14 +167,6 @@ fn measure(_: &Context) -> anyhow::Result<Numbers> {
     Ok(Numbers { trials: trials.collect::<anyhow::Result<_>>()?, shares: shares(VARIANCE)? })
 }
 
-/// The finding on the variance of systematic groups, of which a prediction on chains speaks too.
-///
-/// # Errors
-/// When the recorded variances cannot be read.
-pub(crate) fn on_systematic_groups() -> anyhow::Result<crate::experiment::Finding> {
-    Ok(findings::variance(&Numbers { trials: Vec::new(), shares: shares(VARIANCE)? }))
-}
-
 fn trial(source: &Source) -> anyhow::Result<Trial> {
     let protocol: Protocol = toml::from_str(source.protocol)?;
     let runs: Vec<Run> = recorded(source.runs)?;

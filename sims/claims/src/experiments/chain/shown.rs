@@ -1,194 +1,194 @@
 //! The tables and the figures.
 
-use super::compare::{Compared, Rule, by_seed, exponential};
-use super::findings::label;
-use super::rows::{ArmRow, BySeed, COMPARED, ComparedRow, PairRow, UpdateRow};
+use super::earlier::{
+    ANTI, CLAMP as EARLIER_CLAMP, ORACLE, REFERENCE as EARLIER_REFERENCE, TRACE as EARLIER_TRACE,
+};
+use super::rows::{ComparedRow, MethodRow, SeedRow, UpdateRow};
 use super::updates::PLACES;
-use super::{ANTI, Arm, CLAMP, GRPO, Numbers, ORACLE, REFERENCE, Reading, Run, TRACE};
-use crate::experiments::common::record::yes;
+use super::{CLAMP, Compared, Evaluated, GRPO, Numbers, REFERENCE, Role, TRACE, VERIFIER};
+use crate::experiments::common::distinct;
+use crate::experiments::common::record::Yes;
 use crate::figure::{Axis, Figure, Panel};
-use grpo_lambda_stats::Interval;
 use grpo_lambda_stats::table::Table;
+use grpo_lambda_stats::{Interval, t_interval};
+use grpo_lambda_trials::Verdict;
 
-fn words(reading: Option<Reading>) -> &'static str {
-    match reading {
-        Some(Reading::Lower) => "fewer tokens",
-        Some(Reading::Higher) => "more tokens",
-        Some(Reading::Equivalent) => "equivalent",
-        Some(Reading::Inconclusive) => "not told",
-        None => "",
+fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Higher => "higher",
+        Verdict::Lower => "lower",
+        Verdict::Equivalent => "equivalent",
+        Verdict::Inconclusive => "inconclusive",
     }
 }
 
-/// The arms of which something may be said: the controls alone where the gate is not passed.
-fn shown(n: &Numbers) -> impl Iterator<Item = (&str, &Arm)> {
-    let valid = !n.valid().is_empty();
-    let arms = n.cells.iter().flat_map(|cell| cell.arms.iter().map(|arm| (cell.name.as_str(), arm)));
-    arms.filter(move |(_, arm)| valid || [REFERENCE, ORACLE, ANTI].contains(&arm.name.as_str()))
-}
+impl Numbers {
+    pub(super) fn is_at_an_end(&self, rate: f64) -> bool {
+        [self.study.rates.first(), self.study.rates.last()].contains(&Some(&rate))
+    }
 
-/// The arms of the first cell.
-fn of_first_cell(n: &Numbers) -> Vec<&Arm> {
-    let first = n.cells.first().map(|cell| cell.name.as_str());
-    shown(n).filter(|(cell, _)| Some(*cell) == first).map(|(_, arm)| arm).collect()
+    /// The scores of a method minus those of RLOO, by seed.
+    fn minus_reference(&self, method: &Evaluated) -> Vec<f64> {
+        let reference = self.methods.iter().find(|m| m.name == REFERENCE);
+        let reference = reference.map_or(&[][..], |reference| &reference.scores);
+        method.scores.iter().zip(reference).map(|(own, reference)| own - reference).collect()
+    }
 }
 
 pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
     fn named<R: serde::Serialize>(name: &str, rows: Vec<R>) -> Option<(String, Table)> {
         (!rows.is_empty()).then(|| (name.to_owned(), Table::from_rows(rows)))
     }
+    let methods: Option<Vec<MethodRow>> = n.methods.iter().map(|method| method_row(n, method)).collect();
     let tables = [
-        named("", arm_rows(n)),
-        named("updates", n.updates.clone()),
+        named("", methods.unwrap_or_default()),
+        named("compared", n.compared.iter().map(|c| compared_row(n, c)).collect()),
+        named("seeds", seed_rows(n)),
         named("gate", n.gates.clone()),
-        named("pairs", pair_rows(n)),
-        named("compared", compared_rows(n)),
+        named("earlier", n.earlier.clone()),
+        named("updates", n.updates.clone()),
     ];
     tables.into_iter().flatten().collect()
 }
 
-fn arm_rows(n: &Numbers) -> Vec<ArmRow> {
-    let share = |cell: &str, arm: &Arm| {
-        let is_end = [GRPO, ORACLE].contains(&arm.name.as_str()) || n.valid().is_empty();
-        n.cell(cell).filter(|_| !is_end)?.share_of_headroom(&arm.name)
-    };
-    let row = |(cell, arm): (&str, &Arm)| {
-        let over = arm.over_reference.as_ref().map(|c| exponential(c.ratio.interval));
-        let share = share(cell, arm);
-        ArmRow {
-            cell: cell.to_owned(),
-            arm: arm.name.clone(),
-            rate: arm.rate,
-            seeds: arm.runs.len(),
-            missed: arm.missed(),
-            pairs: arm.over_reference.as_ref().map(Compared::pairs),
-            tokens: over.map(|i| i.mid),
-            tokens_low: over.map(|i| i.low),
-            tokens_high: over.map(|i| i.high),
-            p: arm.over_reference.as_ref().map(|c| c.ratio.p),
-            corrected: arm.over_reference.as_ref().map(|c| c.ratio.corrected),
-            reading: if n.valid().is_empty() { "" } else { words(arm.reading()) }.to_owned(),
-            share: share.map(|i| i.mid),
-            share_low: share.map(|i| i.low),
-            share_high: share.map(|i| i.high),
-        }
-    };
-    shown(n).map(row).collect()
+fn method_row(n: &Numbers, method: &Evaluated) -> Option<MethodRow> {
+    let accuracy = t_interval(&method.scores, n.study.level)?;
+    let minus = n.minus_reference(method);
+    let minus = t_interval(&minus, n.study.level).filter(|_| method.name != REFERENCE);
+    Some(MethodRow {
+        method: method.name.clone(),
+        label: method.label.clone(),
+        rate: method.rate,
+        at_an_end: Yes(n.is_at_an_end(method.rate)),
+        seeds: method.scores.len(),
+        accuracy: accuracy.mid,
+        accuracy_low: accuracy.low,
+        accuracy_high: accuracy.high,
+        minus_rloo: minus.map(|i| i.mid),
+        minus_rloo_low: minus.map(|i| i.low),
+        minus_rloo_high: minus.map(|i| i.high),
+        last: method.last.iter().sum::<f64>() / method.last.len() as f64,
+    })
 }
 
-pub(super) fn pair_rows(n: &Numbers) -> Vec<PairRow> {
-    let arms = of_first_cell(n);
-    let reference = arms.iter().find(|arm| arm.name == REFERENCE).map_or(&[][..], |arm| &arm.runs);
-    let others = arms.iter().filter(|arm| arm.name != REFERENCE);
-    let own = others.flat_map(|arm| arm.runs.iter().zip(reference)).map(|pair| (n.protocol.version, pair));
-    let before = |arm: &str| by_seed(&n.earlier, arm);
-    let earlier = [ORACLE, ANTI].into_iter().flat_map(|arm| before(arm).into_iter().zip(before(REFERENCE)));
-    let row = |(version, (run, other)): (u32, (&Run, &Run))| PairRow {
-        version,
-        arm: run.arm.clone(),
-        seed: run.seed,
-        tokens: run.over(other),
-        reached: yes(run.reached.is_some()).to_owned(),
-        rloo_reached: yes(other.reached.is_some()).to_owned(),
-    };
-    own.chain(earlier.map(|pair| (Rule::One.version(), pair))).map(row).collect()
+fn compared_row(n: &Numbers, compared: &Compared) -> ComparedRow {
+    let Compared { role, pair, difference: d } = compared;
+    let in_family = *role == Role::Family;
+    ComparedRow {
+        role: role.name().to_owned(),
+        method: pair.method.clone(),
+        with: pair.with.clone(),
+        difference: d.interval.mid,
+        difference_low: d.interval.low,
+        difference_high: d.interval.high,
+        narrow_low: d.narrow.low,
+        narrow_high: d.narrow.high,
+        higher_on: d.values.iter().filter(|value| **value > 0.0).count(),
+        p: d.p,
+        corrected: in_family.then_some(d.corrected),
+        verdict: if in_family && n.is_gate_passed() { word(d.verdict(n.study.margin)) } else { "" }
+            .to_owned(),
+    }
 }
 
-fn compared_rows(n: &Numbers) -> Vec<ComparedRow> {
-    let Some(cell) = n.valid().first() else { return Vec::new() };
-    let row = |(arm, over): (&str, &str)| {
-        let compared = cell.compare(arm, over)?;
-        let tokens = exponential(compared.ratio.interval);
-        Some(ComparedRow {
-            arm: arm.to_owned(),
-            over: over.to_owned(),
-            pairs: compared.pairs(),
-            missed: compared.missed[0],
-            over_missed: compared.missed[1],
-            tokens: tokens.mid,
-            tokens_low: tokens.low,
-            tokens_high: tokens.high,
-            p: compared.ratio.p,
-        })
+fn seed_rows(n: &Numbers) -> Vec<SeedRow> {
+    let of_method = |method: &Evaluated| {
+        let runs = n.study.seeds.evaluation.iter().zip(&method.scores).zip(&method.last);
+        let row = |(((seed, accuracy), last), minus_rloo): (((&u64, &f64), &f64), f64)| SeedRow {
+            method: method.name.clone(),
+            seed: *seed,
+            accuracy: *accuracy,
+            minus_rloo,
+            last: *last,
+        };
+        runs.zip(n.minus_reference(method)).map(row).collect::<Vec<_>>()
     };
-    COMPARED.into_iter().filter_map(row).collect()
+    n.methods.iter().flat_map(of_method).collect()
 }
 
 pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
-    let tokens = (!n.cells.is_empty()).then(|| (String::new(), of_tokens(n)));
+    let accuracy = (!n.methods.is_empty()).then(|| (String::new(), of_accuracy(n)));
     let noise = (!n.updates.is_empty()).then(|| ("noise".to_owned(), of_updates(n)));
-    tokens.into_iter().chain(noise).collect()
+    accuracy.into_iter().chain(noise).collect()
 }
 
-/// The ends of the axis of ratios.
-const ENDS: [f64; 2] = [0.25, 4.0];
-
-fn of_tokens(n: &Numbers) -> Figure {
-    let mut arms: Vec<(&Arm, Interval)> = of_first_cell(n)
-        .into_iter()
-        .filter_map(|arm| Some((arm, exponential(arm.over_reference.as_ref()?.ratio.interval))))
+fn of_accuracy(n: &Numbers) -> Figure {
+    let others = n.methods.iter().filter(|method| method.name != REFERENCE);
+    let mut methods: Vec<(&str, Vec<f64>, Interval)> = others
+        .filter_map(|method| {
+            let values = n.minus_reference(method);
+            let interval = t_interval(&values, n.study.level)?;
+            Some((method.label.as_str(), values, interval))
+        })
         .collect();
-    arms.sort_by(|a, b| a.1.mid.total_cmp(&b.1.mid));
-    let mut pairs = pair_rows(n);
-    pairs.retain(|pair| pair.version == n.protocol.version);
-    let [low, high] = ENDS;
-    let dots = |wanted: fn(&PairRow) -> bool| -> Vec<(f64, f64)> {
-        let of_arm = |(row, (arm, _)): (usize, &(&Arm, Interval))| {
-            let own = pairs.iter().filter(|pair| pair.arm == arm.name).enumerate();
-            // A dot a seed, each a little lower than the one before.
-            let place = |(k, pair): (usize, &PairRow)| (pair.tokens, row as f64 - 0.28 + 0.05 * k as f64);
-            own.filter(|(_, pair)| wanted(pair)).map(place).collect::<Vec<_>>()
-        };
-        arms.iter().enumerate().flat_map(of_arm).collect()
-    };
-    let (reached, missed) = (dots(PairRow::is_of_both), dots(|pair| !pair.is_of_both()));
-    let means = arms.iter().zip(0..).map(|((_, i), row)| (f64::from(row), i.low, i.mid, i.high));
+    methods.sort_by(|a, b| b.2.mid.total_cmp(&a.2.mid));
+    // A dot a seed, each a little lower than the one before.
+    let dots = methods.iter().zip(0..).flat_map(|((_, values, _), row)| {
+        let aside = move |k: usize| f64::from(row) - 0.3 + 0.6 * k as f64 / (values.len() - 1).max(1) as f64;
+        values.iter().enumerate().map(move |(k, value)| (*value, aside(k)))
+    });
+    let means = methods.iter().zip(0..).map(|((_, _, i), row)| (f64::from(row), i.low, i.mid, i.high));
     let panel = Panel::new("")
-        .x(Axis::new("tokens to the target over RLOO's on the same seed").log().range(low, high))
-        .y(Axis::new("").categories(arms.iter().map(|(arm, _)| label(&arm.name))))
-        .vline(1.0, "RLOO")
-        .dots("a seed", false, reached.iter().copied())
-        .dots("a seed on which a run missed the target", true, missed.iter().copied())
-        .spans("geometric mean, 95 %", means.filter(|(_, _, mid, _)| *mid <= high));
-    // What lies beyond an end is written at it.
-    let beyond = arms.iter().zip(0..).filter(|((_, i), _)| i.mid > high);
-    let panel = beyond.fold(panel, |panel, ((_, i), row)| {
-        panel.text(high, f64::from(row), format!("{:.1} ({:.1} to {:.1}) →", i.mid, i.low, i.high))
-    });
-    let inside = |row: f64| arms.get(row.round() as usize).is_some_and(|(_, i)| i.mid <= high);
-    let single = reached.iter().chain(&missed).filter(|(_, row)| inside(*row));
-    let panel = single.fold(panel, |panel, &(ratio, row)| match () {
-        () if ratio > high => panel.text(high, row.round(), format!("{ratio:.1} →")),
-        () if ratio < low => panel.text(low, row.round(), format!("← {ratio:.2}")),
-        () => panel,
-    });
-    Figure::new(title(n, &pairs))
-        .caption(format!("A small transformer on chains of eight operations; tokens until it solves {} of the held-out problems. The mean is over the pairs of which one run at least reached the target. Hollow dots are bounds, or, near 1, pairs of which neither reached it, which the mean leaves out. Verifier credit: a model of Q minus the baseline of least variance. Permuted credit: the same at random steps.", n.protocol.exam.target))
+        .x(Axis::new("mean held-out accuracy over 500,000 tokens, minus RLOO's on the same seed"))
+        .y(Axis::new("").categories(methods.iter().map(|(label, _, _)| *label)))
+        .vline(0.0, "RLOO")
+        .dots("a seed", false, dots.collect::<Vec<_>>())
+        .spans("mean, 95 %", means.collect::<Vec<_>>());
+    let reference = n
+        .methods
+        .iter()
+        .find(|method| method.name == REFERENCE)
+        .map_or(0.0, |reference| reference.scores.iter().sum::<f64>() / reference.scores.len() as f64);
+    Figure::new(title(n))
+        .caption(format!("A small transformer on chains of eight operations, {} seeds that chose no rate, every run counted; Student's t over seeds. RLOO's own mean is {reference:.3}. Verifier credit: the first wrong step is known; Q is modelled, V its mean, b* the baseline of least variance. Permuted credit: Q - b* at random steps of the response.", n.study.seeds.evaluation.len()))
         .columns(1)
-        .panel_size(780, 500)
+        .panel_size(760, 430)
         .panel(panel)
 }
 
-fn title(n: &Numbers, pairs: &[PairRow]) -> String {
-    let by_seed = BySeed::new(pairs.iter().filter(|pair| pair.arm == ORACLE));
-    let Some(said) = by_seed.said() else { return "Tokens to the target over RLOO's".to_owned() };
-    let Some(cell) = n.valid().first() else {
-        return format!("Verifier credit takes {said}: too many to conclude anything");
+/// What the comparisons show.
+fn title(n: &Numbers) -> String {
+    let said = |gains: &str, loses: &str, [method, with]: [&str; 2]| {
+        let mid = n.family(method, with)?.interval.mid;
+        let verb = if mid > 0.0 { gains } else { loses };
+        Some(format!("{verb} {:.3}", mid.abs()))
     };
-    let is_open = |arm, over| {
-        cell.compare(arm, over).is_some_and(|c| c.ratio.interval.low <= 0.0 && c.ratio.interval.high >= 0.0)
+    let verifier = n.gate().find(|c| c.pair.method == VERIFIER && c.pair.with == REFERENCE);
+    let parts = || {
+        let clamp = said("gains", "loses", [CLAMP, GRPO])?;
+        let trace = said("gains", "loses", [TRACE, GRPO])?;
+        let own = verifier?.difference.interval.mid;
+        Some(format!(
+            "Verifier credit gains {own:.3} of accuracy over RLOO; against GRPO the clamp {clamp}, and the trace alone {trace}"
+        ))
     };
-    let control =
-        if is_open(ORACLE, CLAMP) { ", and no significantly fewer than GRPO with the clamp" } else { "" };
-    let trace = if is_open(TRACE, GRPO) { "; no effect of the trace is shown" } else { "" };
-    format!("Verifier credit takes {said}{control}{trace}")
+    parts().unwrap_or_else(|| "The gate is not passed: no method is compared".to_owned())
+}
+
+/// The name of an arm of version 5 for readers.
+fn label(arm: &str) -> &str {
+    match arm {
+        ORACLE => "verifier credit",
+        ANTI => "permuted credit",
+        "grpo" => "GRPO",
+        "lambda_paper" => "GRPO-λ as published",
+        "lambda_free" => "GRPO-λ, no clamp",
+        EARLIER_TRACE => "trace, mean weight 1",
+        EARLIER_CLAMP => "GRPO with the clamp",
+        "vine_ppo" => "VinePPO",
+        "prefix_rloo" => "Prefix RLOO",
+        "tempo" => "TEMPO",
+        "p_trace" => "P-trace (recon.)",
+        "systematic_rloo" => "systematic sets",
+        "critic" => "learned critic",
+        other => other,
+    }
 }
 
 fn of_updates(n: &Numbers) -> Figure {
-    let has_update = |arm: &&str| *arm != REFERENCE && n.updates.iter().any(|u| u.arm == *arm);
-    let mut arms: Vec<&str> =
-        n.protocol.arms.iter().map(|arm| arm.name.as_str()).filter(has_update).collect();
-    let at_start = |arm: &str| n.updates.iter().find(|u| u.arm == arm).map_or(f64::NAN, |u| u.noise);
+    let arms = n.updates.iter().map(|update| update.arm.as_str()).filter(|arm| *arm != EARLIER_REFERENCE);
+    let mut arms = distinct(arms);
+    let at_start = |arm: &str| n.updates.iter().find(|u| u.arm == arm).map_or(f64::INFINITY, |u| u.noise);
     arms.sort_by(|a, b| at_start(a).total_cmp(&at_start(b)));
     let panel = |name: &str, axis: Axis, number: fn(&UpdateRow) -> Interval| {
         let panel = Panel::new(name)
@@ -206,7 +206,7 @@ fn of_updates(n: &Numbers) -> Figure {
     let noise = Axis::new("noise over RLOO's").log().range(0.01, 5.0);
     let seeds = n.updates.first().map_or(0, |u| u.seeds);
     Figure::new(title_of_updates(n, &arms))
-        .caption(format!("Updates at the start, in the middle and at the end of a run with RLOO; means over {seeds} seeds, Student's t at 95 %, bars that reach 0 cut at the left. Noise: the variance of an update at the scale at which its mean goes as far along the gradient as the gradient itself."))
+        .caption(format!("The arms of version 5: updates at the start, in the middle and at the end of a run with RLOO; means over {seeds} seeds, Student's t at 95 %, bars that reach 0 cut at the left. Noise: the variance of an update at the scale at which its mean goes as far along the gradient as the gradient itself."))
         .panel_size(520, 520)
         .panel(panel("Noise", noise, UpdateRow::noise))
         .panel(panel("Direction of the mean update", Axis::new("cosine with the gradient over RLOO's"), UpdateRow::cosine))

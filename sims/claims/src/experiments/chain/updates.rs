@@ -1,10 +1,13 @@
-//! The direction, the noise and the credit of the arms' updates, from the recorded sums.
+//! The direction, the noise and the credit of the updates of version 5's arms, from the recorded sums.
 
+use super::earlier::REFERENCE;
 use super::rows::UpdateRow;
 use crate::experiments::common::distinct;
 use crate::experiments::common::record::recorded;
 use grpo_lambda_stats::{Interval, t_interval};
 use serde::Deserialize;
+
+pub(super) const RECORDED: &str = include_str!("../../../../../paper/data/chain_updates_runs.csv");
 
 /// The places of a run, in its order.
 pub(super) const PLACES: [&str; 3] = ["start", "middle", "end"];
@@ -42,7 +45,7 @@ pub(super) fn updates(text: &str) -> anyhow::Result<Vec<UpdateRow>> {
     let keys = PLACES.iter().flat_map(|place| arms.iter().map(|arm| ((*place).to_owned(), arm.clone())));
     let update = |(place, arm): (String, String)| {
         let at = |name: &str| rows.iter().filter(|r| r.place == place && r.arm == name).collect::<Vec<_>>();
-        let (own, of_rloo) = (at(&arm), at(super::REFERENCE));
+        let (own, of_rloo) = (at(&arm), at(REFERENCE));
         let over = |number: fn(&Row) -> f64| -> Option<Interval> {
             let pair = |row: &&Row| Some(number(row) / number(of_rloo.iter().find(|r| r.seed == row.seed)?));
             // A mean update that is lost in noise has no direction.

@@ -122,30 +122,33 @@ fn forest(c: &Comparison) -> Figure {
     figure
 }
 
-/// Gains over GRPO, method by MDP.
+/// Gains over GRPO, method by MDP, each method at its own best rate; a row that sign flips over tasks show is marked.
 fn map(c: &Comparison) -> Figure {
-    let caption = format!(
-        "Area under J/J* of GRPO less that of the method, in hundredths of J*, mean of {} runs; red: worse than GRPO, blue: better, as in the atlas. \
-         A win or loss has a 95 % interval without 0. recent, both: trace styles of GRPO-λ, with ϵ-trace or ϵ-weight, λ, and what differs from the paper.",
-        c.runs
-    );
-    let mut figure = Figure::new(map_title(c)).caption(caption).columns(1).panel_size(900, 600);
-    for (regime, title) in
-        [(Regime::Equal, "All at GRPO's best rate"), (Regime::OwnBest, "Each at its own best rate")]
-    {
-        let value = |reading, task: usize| {
-            c.overall(regime, reading).map_or(f64::NAN, |o| -100.0 * o.gains[task].mid)
+    let own = |reading| c.overall(Regime::OwnBest, reading);
+    let in_hundredths = |x: f64| (1000.0 * x).round() / 10.0;
+    let rows = (1..c.readings.len()).map(|reading| {
+        let gain = |task: usize| own(reading).map_or(f64::NAN, |o| in_hundredths(o.gains[task].mid));
+        (0..c.tasks.len()).map(gain).collect()
+    });
+    let marked = (1..c.readings.len()).map(|reading| {
+        let mark = match own(reading).map(|o| (o.over_tasks.positive(), o.over_tasks.negative())) {
+            Some((true, _)) => " (+)",
+            Some((_, true)) => " (-)",
+            Some((false, false)) | None => "",
         };
-        let rows = (1..c.readings.len())
-            .map(|reading| (0..c.tasks.len()).map(|task| value(reading, task)).collect())
-            .collect();
-        let panel = Panel::new(title)
-            .x(Axis::new("MDP").categories(c.tasks.iter().map(|t| t.name.as_str())))
-            .y(Axis::new("").categories(c.readings[1..].iter().map(|r| r.name.as_str())))
-            .mark(heat(rows, (-40.0, 40.0), true, "loss against GRPO (hundredths of J*)"));
-        figure = figure.panel(panel);
-    }
-    figure
+        format!("{}{mark}", c.readings[reading].name)
+    });
+    let panel = Panel::new("")
+        .x(Axis::new("task").categories(c.tasks.iter().map(|t| t.name.as_str())))
+        .y(Axis::new("").categories(marked))
+        .mark(heat(rows.collect(), (-10.0, 10.0), true, "gain over GRPO (hundredths of J*)"));
+    let caption = format!(
+        "Area under J/J* minus that of GRPO, in hundredths of J*, mean of {} runs, each method at its own best rate. (+), (-): a gain or a loss over the {} tasks is shown by \
+         Student's t and sign flips. recent, both: trace styles of GRPO-λ, with ϵ-trace or ϵ-weight, λ, and what differs from the paper.",
+        c.runs,
+        c.tasks.len()
+    );
+    Figure::new(map_title(c)).caption(caption).columns(1).panel_size(900, 600).panel(panel)
 }
 
 /// Area against the learning rate.
@@ -218,15 +221,18 @@ fn forest_title(c: &Comparison) -> String {
 }
 
 fn map_title(c: &Comparison) -> String {
-    let count = |regime: Regime| {
-        let o = c.against(regime, PAPER[0]);
-        format!("wins {} and loses {}", o.better.len(), o.worse.len())
-    };
+    let variants = (1..c.readings.len()).filter(|r| c.readings[*r].of_paper);
+    let signs: Vec<[bool; 2]> = variants
+        .filter_map(|r| c.overall(Regime::OwnBest, r))
+        .map(|o| [o.over_tasks.positive(), o.over_tasks.negative()])
+        .collect();
+    let count = |k: usize| signs.iter().filter(|sign| sign[k]).count();
     format!(
-        "GRPO-λ (recent trace .99) {} of {} MDPs at GRPO's best rate; each at its own best rate it {}",
-        count(Regime::Equal),
-        c.tasks.len(),
-        count(Regime::OwnBest)
+        "At own best rates GRPO-λ {} GRPO; of its {} variants {} gain over tasks and {} lose",
+        of_paper(c, Regime::OwnBest).word(),
+        signs.len(),
+        count(0),
+        count(1)
     )
 }
 

@@ -6,7 +6,7 @@ use super::{BEST, GOAL, GROUPS, HALVES, HALVES_Q, METHODS, Numbers, PREFIX, VALU
 use crate::experiment::CASES;
 use crate::experiments::common::chart::chart;
 use crate::experiments::common::record::{Record, table};
-use crate::experiments::common::{mean, quantile};
+use crate::experiments::common::{extremes, mean, quantile};
 use crate::figure::{Axis, Figure, Panel};
 use grpo_lambda_stats::paired_permutation;
 use grpo_lambda_stats::table::Table;
@@ -111,55 +111,84 @@ pub(super) fn complete(n: &Numbers, group: usize) -> Vec<&Row> {
 }
 
 pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
-    let tasks = complete(n, GROUPS[0]).len();
-    let mut variance = Panel::new(format!("Means over the same {tasks} tasks, middle 90 %"))
-        .x(Axis::new("responses per group").categories(GROUPS.map(|g| g.to_string())))
-        .y(Axis::new("share of RLOO's variance").range(0.0, 1.3));
-    for (place, method) in BESIDE.into_iter().enumerate() {
-        let points = GROUPS.iter().enumerate().map(|(k, &g)| {
-            let values: Vec<f64> = complete(n, g).iter().filter_map(|r| Some(r.ratio[method]?.0)).collect();
-            let x = k as f64 + 0.13 * (place as f64 - 2.5);
-            (x, quantile(&values, 0.05), mean(&values), quantile(&values, 0.95))
-        });
-        variance = variance.intervals(METHODS[method], points);
-    }
+    vec![(String::new(), of_methods(n)), ("bits".into(), of_bits(n)), ("lengths".into(), of_chains(n))]
+}
+
+/// The share of RLOO's variance by method and group size.
+fn of_methods(n: &Numbers) -> Figure {
     let halves = |g: usize| mean(&ratios(n, Family::All, g, HALVES));
-    let figure = Figure::new(format!(
-        "Systematic sampling takes {:.0} % of RLOO's variance away at G = {}, {:.0} % at G = {}, without a bias; \
-         little on long free responses",
+    let panel = Panel::new("")
+        .x(Axis::new("variance of an update over RLOO's").range(0.0, 1.3))
+        .y(Axis::new("").categories(BESIDE.map(|method| METHODS[method])))
+        .vline(1.0, "RLOO")
+        .vline(GOAL, "goal");
+    let panel = GROUPS.iter().zip([-0.2, 0.0, 0.2]).fold(panel, |panel, (&g, aside)| {
+        let spans = BESIDE.iter().zip(0..).map(|(&method, row)| {
+            let values: Vec<f64> = complete(n, g).iter().filter_map(|r| Some(r.ratio[method]?.0)).collect();
+            (f64::from(row) + aside, quantile(&values, 0.05), mean(&values), quantile(&values, 0.95))
+        });
+        panel.spans(format!("groups of {g}"), spans.collect::<Vec<_>>())
+    });
+    Figure::new(format!(
+        "Systematic sampling takes {:.0} % of RLOO's variance away in groups of {}, {:.0} % in groups of {}, without a bias",
         100.0 * (1.0 - halves(GROUPS[0])),
         GROUPS[0],
         100.0 * (1.0 - halves(GROUPS[1])),
         GROUPS[1]
     ))
     .caption(format!(
-        "Variance of one update; the title has exact means over all {} tasks, the left panel those on which every \
-         method was measured. Baselines from the other of two systematic sets, or from the prompt's earlier visit \
-         inside a guard; Prefix RLOO, exact values and the best baseline of prefixes are those of independent \
-         responses, and the last two use what no group knows. Middle: the variance explained by the first log2(G/2) \
-         bits of a response's code.",
+        "Mean and middle 90 % over the {} tasks on which every method was measured; the title has exact means over all {} tasks. Baselines come from the other of two systematic sets, \
+         or from the prompt's earlier visit inside a guard. Prefix RLOO, exact values and the best baseline of prefixes are those of independent responses, and the last two use \
+         what no group knows.",
+        complete(n, GROUPS[0]).len(),
         ratios(n, Family::All, GROUPS[0], HALVES).len()
     ))
-    .columns(3)
-    .panel_size(400, 320)
-    .panel(variance.hline(1.0, "RLOO").hline(GOAL, "goal"));
+    .columns(1)
+    .panel_size(760, 380)
+    .panel(panel)
+}
+
+/// The variance against what the first bits explain.
+fn of_bits(n: &Numbers) -> Figure {
     let g = GROUPS[1];
-    let axis = Axis::new("share of RLOO's variance").range(0.0, 1.3);
     let measured = n.rows.iter().filter(|r| r.group == g).filter_map(|r| Some((r, r.ratio[HALVES]?.0)));
     let (zoo, random): (Vec<_>, Vec<_>) = measured.partition(|(r, _)| r.of_zoo);
-    let figure = chart(random.into_iter().chain(zoo))
-        .panels(|_| format!("What the first bits explain, G = {g}"))
+    let figure = Figure::new(format!(
+        "Two systematic sets in groups of {g} take away what the first bits of a response's code explain"
+    ))
+    .caption("A point per task. Explained: the share of a response's variance that the first log2(G/2) bits of its code decide.")
+    .columns(1)
+    .panel_size(560, 400);
+    chart(random.into_iter().chain(zoo))
+        .panels(|_| "")
         .x("share of a response's variance explained")
-        .y(axis.clone())
-        .points(|(r, _)| if r.of_zoo { "zoo" } else { "random trees" }, |(r, ratio)| (r.explained, *ratio))
+        .y(Axis::new("variance of an update over RLOO's").range(0.0, 1.3))
+        .points(
+            |(r, _)| if r.of_zoo { "task of the suite" } else { "random tree" },
+            |(r, ratio)| (r.explained, *ratio),
+        )
         .hline(1.0, "RLOO")
-        .on(figure);
-    let figure = chart(n.chains.iter().filter(|c| c.group == g))
-        .panels(|_| format!("Two systematic sets on chains, G = {g}"))
-        .x("tokens of a response")
-        .y(axis)
+        .on(figure)
+}
+
+/// The variance on chains by their length.
+fn of_chains(n: &Numbers) -> Figure {
+    let g = GROUPS[1];
+    let own: Vec<_> = n.chains.iter().filter(|c| c.group == g).collect();
+    let longest = own.iter().map(|c| c.tokens).max().unwrap_or(0);
+    let at_end = own.iter().filter(|c| c.tokens == longest).map(|c| c.ratio.0);
+    let (least, most) = extremes(at_end);
+    let figure = Figure::new(format!(
+        "Two systematic sets keep {least:.2} to {most:.2} of RLOO's variance over {longest} tokens, by what an error does"
+    ))
+    .caption(format!("Chains of tokens of which every step must be right, groups of {g}."))
+            .columns(1)
+            .panel_size(560, 400);
+    chart(own)
+        .panels(|_| "")
+        .x(Axis::new("tokens of a response").range(0.0, longest as f64))
+        .y(Axis::new("variance of an update over RLOO's").range(0.0, 1.3))
         .lines(|c| c.kind.name(), |c| (c.tokens as f64, c.ratio.0))
         .hline(1.0, "RLOO")
-        .on(figure);
-    vec![(String::new(), figure)]
+        .on(figure)
 }
