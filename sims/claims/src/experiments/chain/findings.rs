@@ -6,7 +6,7 @@ use crate::experiment::{Finding, Verdict};
 use crate::experiments::common::{Shown, holds_or, list};
 use grpo_lambda_trials::{Difference, Verdict as Reading};
 
-/// What the runs say of a prediction. A gain that is denied is refuted by a gain alone.
+/// The outcome of a prediction. A gain that is denied is refuted by a gain alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Held,
@@ -127,7 +127,7 @@ fn gate(n: &Numbers) -> Option<Finding> {
     ))
 }
 
-/// How many predictions held.
+/// The finding on the number of predictions that held.
 fn summary(n: &Numbers, found: &[(Outcome, Finding)]) -> Finding {
     let first = if n.is_gate_passed() { Outcome::Held } else { Outcome::Failed };
     let outcomes: Vec<Outcome> = [first].into_iter().chain(found.iter().map(|(o, _)| *o)).collect();
@@ -196,7 +196,7 @@ fn verifier_noise(n: &Numbers) -> Option<Finding> {
     )
 }
 
-/// Without a gate that is passed, that is all there is.
+/// The findings in their order; without a gate that is passed, the gate alone.
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     let Some(gate) = gate(n) else { return Vec::new() };
     let found = predictions(n).unwrap_or_default();

@@ -91,7 +91,7 @@ struct Evaluated {
 struct Numbers {
     study: Study<toml::Table>,
     methods: Vec<Evaluated>,
-    /// None before all evaluation runs are there: until then nothing is concluded.
+    /// The comparisons; none before all evaluation runs are there, since until then nothing is concluded.
     compared: Vec<Compared>,
     gates: Vec<GateRow>,
     earlier: Vec<EarlierRow>,

@@ -146,7 +146,7 @@ fn of_accuracy(n: &Numbers) -> Figure {
         .panel(panel)
 }
 
-/// What the comparisons show.
+/// The title of the figure: what the comparisons show.
 fn title(n: &Numbers) -> String {
     let said = |gains: &str, loses: &str, [method, with]: [&str; 2]| {
         let mid = n.family(method, with)?.interval.mid;

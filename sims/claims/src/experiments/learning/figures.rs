@@ -125,9 +125,8 @@ fn forest(c: &Comparison) -> Figure {
 /// Gains over GRPO, method by MDP, each method at its own best rate; a row that sign flips over tasks show is marked.
 fn map(c: &Comparison) -> Figure {
     let own = |reading| c.overall(Regime::OwnBest, reading);
-    let in_hundredths = |x: f64| (1000.0 * x).round() / 10.0;
     let rows = (1..c.readings.len()).map(|reading| {
-        let gain = |task: usize| own(reading).map_or(f64::NAN, |o| in_hundredths(o.gains[task].mid));
+        let gain = |task: usize| own(reading).map_or(f64::NAN, |o| 100.0 * o.gains[task].mid);
         (0..c.tasks.len()).map(gain).collect()
     });
     let marked = (1..c.readings.len()).map(|reading| {
@@ -143,7 +142,7 @@ fn map(c: &Comparison) -> Figure {
         .y(Axis::new("").categories(marked))
         .mark(heat(rows.collect(), (-10.0, 10.0), true, "gain over GRPO (hundredths of J*)"));
     let caption = format!(
-        "Area under J/J* minus that of GRPO, in hundredths of J*, mean of {} runs, each method at its own best rate. (+), (-): a gain or a loss over the {} tasks is shown by \
+        "Area under J/J* minus that of GRPO, in hundredths of J*, mean of {} runs, each method at its own best rate. Red: a gain. (+), (-): a gain or a loss over the {} tasks is shown by \
          Student's t and sign flips. recent, both: trace styles of GRPO-λ, with ϵ-trace or ϵ-weight, λ, and what differs from the paper.",
         c.runs,
         c.tasks.len()
@@ -228,10 +227,10 @@ fn map_title(c: &Comparison) -> String {
         .collect();
     let count = |k: usize| signs.iter().filter(|sign| sign[k]).count();
     format!(
-        "At own best rates GRPO-λ {} GRPO; of its {} variants {} gain over tasks and {} lose",
-        of_paper(c, Regime::OwnBest).word(),
-        signs.len(),
+        "At own best rates {} of {} variants of GRPO-λ gain over GRPO on the {} tasks, and {} lose",
         count(0),
+        signs.len(),
+        c.tasks.len(),
         count(1)
     )
 }
