@@ -18,7 +18,7 @@ pub(super) struct MethodRow {
     pub(super) accuracy: f64,
     pub(super) accuracy_low: f64,
     pub(super) accuracy_high: f64,
-    /// The same minus that of RLOO, paired by seed; none of RLOO itself.
+    /// The accuracy minus that of RLOO, paired by seed; none of RLOO itself.
     pub(super) minus_rloo: Option<f64>,
     pub(super) minus_rloo_low: Option<f64>,
     pub(super) minus_rloo_high: Option<f64>,
