@@ -124,7 +124,7 @@ pub(super) fn comparisons() -> anyhow::Result<Vec<EarlierRow>> {
         .filter_map(|(cell, arm)| compared(&runs, cell, [arm, REFERENCE]));
     let others = OTHERS.iter().filter_map(|(arm, over)| compared(&runs, SINGLE, [arm, over]));
     let mut rows: Vec<EarlierRow> = with_reference.chain(others).collect();
-    rows.sort_by(|a, b| (&b.cell == SINGLE, &a.cell).cmp(&(&a.cell == SINGLE, &b.cell)));
+    rows.sort_by(|a, b| (b.cell == SINGLE, &a.cell).cmp(&(a.cell == SINGLE, &b.cell)));
     Ok(rows)
 }
 

@@ -65,11 +65,14 @@ fn with(finding: Finding, n: &Numbers, [method, with]: [&str; 2], d: &Difference
     finding.interval(name.clone(), d.interval).value(format!("{name}: corrected p"), d.corrected)
 }
 
+/// The outcome of a part of a prediction by the reading of its comparison.
+type Judge = fn(Reading) -> Outcome;
+
 /// A prediction with the comparisons that decide it.
 fn prediction(
     n: &Numbers,
     [key, statement]: [&'static str; 2],
-    parts: &[([&str; 2], fn(Reading) -> Outcome)],
+    parts: &[([&str; 2], Judge)],
 ) -> Option<(Outcome, Finding)> {
     let found: Vec<([&str; 2], &Difference, Outcome)> = parts
         .iter()
@@ -85,8 +88,7 @@ fn prediction(
 
 /// The predictions from the second on; the first is the gate.
 fn predictions(n: &Numbers) -> Option<Vec<(Outcome, Finding)>> {
-    let (gains, not): (fn(Reading) -> Outcome, fn(Reading) -> Outcome) =
-        (Outcome::gains, Outcome::does_not_gain);
+    let (gains, not): (Judge, Judge) = (Outcome::gains, Outcome::does_not_gain);
     let all = [
         prediction(
             n,
