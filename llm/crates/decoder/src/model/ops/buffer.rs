@@ -1,8 +1,9 @@
 //! A pool of work buffers: a buffer returns to its pool when dropped, so training steps after the first allocate little.
 //!
-//! Returning large buffers to the operating system at every step costs a page fault per 4 KiB the next time. What the pool
-//! holds, lent or not, stays below one and a half times the most that was ever lent at once.
+//! Returning large buffers to the operating system at every step costs a page fault per 4 KiB the next time. The pool holds, lent or not,
+//! at most as much as was ever lent at once: before it makes a buffer of a new size, it frees the oldest that no batch has asked for.
 
+use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,10 +13,11 @@ use super::real::Real;
 #[derive(Clone, Default)]
 pub struct Pool<T>(Arc<Mutex<Shelf<T>>>);
 
-/// Counts are in elements.
+/// Counts are in elements; `lent + free_len` is at most `most_lent`.
 #[derive(Default)]
 struct Shelf<T> {
-    free: Vec<Vec<T>>,
+    /// The oldest first.
+    free: VecDeque<Vec<T>>,
     free_len: usize,
     lent: usize,
     most_lent: usize,
@@ -48,12 +50,16 @@ impl<T: Real> Pool<T> {
         // Sizes in steps of an eighth to a quarter, so that ragged batches of about one size share buffers.
         let size = len.next_multiple_of((len.next_power_of_two() / 8).max(64));
         let mut shelf = self.shelf();
-        let found = shelf.free.iter().position(|b| b.len() == size).map(|i| shelf.free.swap_remove(i));
+        let found = shelf.free.iter().position(|b| b.len() == size);
+        let found = found.and_then(|i| shelf.free.remove(i));
         if found.is_some() {
             shelf.free_len -= size;
         }
         shelf.lent += size;
         shelf.most_lent = shelf.most_lent.max(shelf.lent);
+        while shelf.lent + shelf.free_len > shelf.most_lent {
+            shelf.free_len -= shelf.free.pop_front().map_or(0, |oldest| oldest.len());
+        }
         drop(shelf);
         Buffer { data: found.unwrap_or_else(|| vec![T::ZERO; size]), len, pool: self.clone() }
     }
@@ -71,10 +77,8 @@ impl<T> Drop for Buffer<T> {
         let data = std::mem::take(&mut self.data);
         let mut shelf = self.pool.shelf();
         shelf.lent -= data.len();
-        if shelf.lent + shelf.free_len + data.len() <= shelf.most_lent + shelf.most_lent / 2 {
-            shelf.free_len += data.len();
-            shelf.free.push(data);
-        }
+        shelf.free_len += data.len();
+        shelf.free.push_back(data);
     }
 }
 
@@ -88,5 +92,31 @@ impl<T> Deref for Buffer<T> {
 impl<T> DerefMut for Buffer<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         &mut self.data[..self.len]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Batches of other sizes in every step, of which the first has the most tokens.
+    #[test]
+    fn a_pool_holds_at_most_what_was_lent_at_once() {
+        let pool = Pool::<f32>::default();
+        let held = || {
+            let shelf = pool.shelf();
+            (shelf.lent, shelf.free.iter().map(Vec::len).sum::<usize>())
+        };
+        let most = 3 * 64 * 1024;
+        for tokens in [1024, 700, 1024, 300, 900, 1000] {
+            let buffers: Vec<_> = (1..=3).map(|_| pool.take(64 * tokens)).collect();
+            assert!(held().0 >= 3 * 64 * tokens && held().0 + held().1 <= most);
+            drop(buffers);
+            assert!(held().0 == 0 && held().1 <= most);
+        }
+        // What has a free buffer's size takes it, and frees none.
+        let before = held().1;
+        drop(pool.take(64 * 1000));
+        assert_eq!(held().1, before);
     }
 }
