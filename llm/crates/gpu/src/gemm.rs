@@ -6,7 +6,7 @@ use grpo_lambda_decoder::device::Dtype;
 
 use super::ptr::{Access, Float, Ptr, Read, Write};
 
-/// A matrix, or a batch of them, in row-major order.
+/// A matrix in row-major order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Matrix<A = Read> {
     /// Address of its first element.
@@ -15,8 +15,6 @@ pub struct Matrix<A = Read> {
     pub dtype: Dtype,
     /// Elements from one row as stored to the next.
     pub stride: usize,
-    /// Elements from one matrix of the batch to the next.
-    pub batch_stride: usize,
     /// True to read it transposed; never for a result.
     pub transposed: bool,
     access: PhantomData<fn() -> A>,
@@ -26,24 +24,19 @@ pub struct Matrix<A = Read> {
 pub type MatrixMut = Matrix<Write>;
 
 impl<A: Access> Matrix<A> {
-    /// One matrix of this row stride.
+    /// A matrix of this row stride.
     pub fn new<T: Float>(first: Ptr<T, A>, stride: usize) -> Self {
         let (address, dtype) = (first.address(), first.dtype());
-        Matrix { address, dtype, stride, batch_stride: 0, transposed: false, access: PhantomData }
+        Matrix { address, dtype, stride, transposed: false, access: PhantomData }
     }
 
     /// Read transposed.
     pub fn t(self) -> Self {
         Matrix { transposed: !self.transposed, ..self }
     }
-
-    /// The first of a batch whose matrices begin so many elements apart.
-    pub fn every(self, elements: usize) -> Self {
-        Matrix { batch_stride: elements, ..self }
-    }
 }
 
-/// `C = alpha A B + beta C` with `A` `m x k`, `B` `k x n`, `C` `m x n` (after transposition), for each of a batch.
+/// `C = alpha A B + beta C` with `A` `m x k`, `B` `k x n`, `C` `m x n` (after transposition).
 ///
 /// `A` and `B` have one dtype; products are summed in `f32`. With `beta` = 0, `C` is not read.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -60,8 +53,6 @@ pub struct Gemm {
     pub b: Matrix,
     /// Result.
     pub c: MatrixMut,
-    /// The number of products.
-    pub batch: usize,
     /// Factor of the product.
     pub alpha: f32,
     /// Factor of the previous `C`.
@@ -71,7 +62,7 @@ pub struct Gemm {
 impl Gemm {
     /// `C = A B`.
     pub fn new((m, n, k): (usize, usize, usize), a: Matrix, b: Matrix, c: MatrixMut) -> Self {
-        Gemm { m, n, k, a, b, c, batch: 1, alpha: 1.0, beta: 0.0 }
+        Gemm { m, n, k, a, b, c, alpha: 1.0, beta: 0.0 }
     }
 
     /// `C += A B`.
@@ -81,7 +72,7 @@ impl Gemm {
 
     /// A multiply-add counts two.
     pub(crate) fn operations(&self) -> f64 {
-        2.0 * self.m as f64 * self.n as f64 * self.k as f64 * self.batch as f64
+        2.0 * self.m as f64 * self.n as f64 * self.k as f64
     }
 
     /// Bytes of the factors and of the result, each once; a result that is added to is also read.
@@ -90,6 +81,6 @@ impl Gemm {
             |rows: usize, columns: usize, dtype: Dtype| rows as f64 * columns as f64 * dtype.bytes() as f64;
         let passes = if self.beta == 0.0 { 1.0 } else { 2.0 };
         let factors = bytes(self.m, self.k, self.a.dtype) + bytes(self.k, self.n, self.b.dtype);
-        self.batch as f64 * (factors + passes * bytes(self.m, self.n, self.c.dtype))
+        factors + passes * bytes(self.m, self.n, self.c.dtype)
     }
 }

@@ -78,59 +78,6 @@ unsafe extern "C" fn cublasGetProperty(property: c_int, value: *mut c_int) -> c_
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cublasGemmStridedBatchedEx(
-    handle: usize,
-    ta: c_int,
-    tb: c_int,
-    m: c_int,
-    n: c_int,
-    k: c_int,
-    alpha: *const f32,
-    a: u64,
-    at: c_int,
-    lda: c_int,
-    sa: i64,
-    b: u64,
-    bt: c_int,
-    ldb: c_int,
-    sb: i64,
-    beta: *const f32,
-    c: u64,
-    ct: c_int,
-    ldc: c_int,
-    sc: i64,
-    batch: c_int,
-    compute: c_int,
-    _algorithm: c_int,
-) -> c_int {
-    let matrix = |address, ty, leading: c_int, every, transposed: c_int| Matrix {
-        address,
-        ty,
-        leading: leading.max(0) as u64,
-        every,
-        transposed: transposed != 0,
-    };
-    let matrices = [matrix(a, at, lda, sa, ta), matrix(b, bt, ldb, sb, tb), matrix(c, ct, ldc, sc, 0)];
-    let rows = |transposed: c_int, rows, columns| if transposed == 0 { rows } else { columns };
-    if m < 1 || n < 1 || k < 0 || batch < 0 || lda < rows(ta, m, k) || ldb < rows(tb, k, n) || ldc < m {
-        return INVALID;
-    }
-    if at != bt || ![(SINGLE, SINGLE), (HALF, HALF), (HALF, SINGLE)].contains(&(at, ct)) || compute != COMPUTE
-    {
-        return UNSUPPORTED;
-    }
-    // SAFETY: the caller gives two valid addresses.
-    let (alpha, beta) = unsafe { (*alpha, *beta) };
-    let sizes = [m as u64, n as u64, k as u64];
-    let product = Product { sizes, alpha, beta, matrices, batch: i64::from(batch) };
-    with(handle, |handle| match has_context() && handle.workspace != 0 {
-        true if enqueue_on(handle.stream, Op::Product(product)) => DONE,
-        true => FAILED,
-        false => INVALID,
-    })
-}
-
-#[unsafe(no_mangle)]
 unsafe extern "C" fn cublasGemmEx(
     handle: usize,
     ta: c_int,
@@ -150,13 +97,29 @@ unsafe extern "C" fn cublasGemmEx(
     ct: c_int,
     ldc: c_int,
     compute: c_int,
-    algorithm: c_int,
+    _algorithm: c_int,
 ) -> c_int {
-    // SAFETY: as the caller promises.
-    unsafe {
-        cublasGemmStridedBatchedEx(
-            handle, ta, tb, m, n, k, alpha, a, at, lda, 0, b, bt, ldb, 0, beta, c, ct, ldc, 0, 1, compute,
-            algorithm,
-        )
+    let matrix = |address, ty, leading: c_int, transposed: c_int| Matrix {
+        address,
+        ty,
+        leading: leading.max(0) as u64,
+        transposed: transposed != 0,
+    };
+    let matrices = [matrix(a, at, lda, ta), matrix(b, bt, ldb, tb), matrix(c, ct, ldc, 0)];
+    let rows = |transposed: c_int, rows, columns| if transposed == 0 { rows } else { columns };
+    if m < 1 || n < 1 || k < 0 || lda < rows(ta, m, k) || ldb < rows(tb, k, n) || ldc < m {
+        return INVALID;
     }
+    if at != bt || ![(SINGLE, SINGLE), (HALF, HALF), (HALF, SINGLE)].contains(&(at, ct)) || compute != COMPUTE
+    {
+        return UNSUPPORTED;
+    }
+    // SAFETY: the caller gives two valid addresses.
+    let (alpha, beta) = unsafe { (*alpha, *beta) };
+    let product = Product { sizes: [m as u64, n as u64, k as u64], alpha, beta, matrices };
+    with(handle, |handle| match has_context() && handle.workspace != 0 {
+        true if enqueue_on(handle.stream, Op::Product(product)) => DONE,
+        true => FAILED,
+        false => INVALID,
+    })
 }

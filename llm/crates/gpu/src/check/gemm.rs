@@ -14,10 +14,11 @@ const SIZES: [(usize, usize, usize); 4] = [(1, 1, 1), (5, 7, 3), (33, 65, 17), (
 pub(super) fn check(checker: &mut Checker) {
     for (m, n, k) in checker.extent.sizes(&SIZES) {
         for how in 0..32u8 {
-            let [left, right, accumulate, batched, wide] = std::array::from_fn(|bit| how >> bit & 1 == 1);
-            let product = Product { size: (m, n, k), transposed: [left, right], accumulate, batched };
+            let [left, right, accumulate, apart, wide] = std::array::from_fn(|bit| how >> bit & 1 == 1);
+            let gap = if apart { GAP } else { 0 };
+            let product = Product { size: (m, n, k), transposed: [left, right], accumulate, gap };
             let [a, b] = product.transposed.map(|t| if t { "'" } else { "" });
-            let more = [(accumulate, " + C"), (wide, " in f32"), (batched, " of 3")];
+            let more = [(accumulate, " + C"), (wide, " in f32"), (apart, " with gaps")];
             let more: String = more.into_iter().filter(|(there, _)| *there).map(|(_, name)| name).collect();
             checker.case("gemm", format!("A{a} B{b}{more} {m} x {n} x {k}"), |c| match wide {
                 true => multiply::<f32>(c, product),
@@ -28,22 +29,22 @@ pub(super) fn check(checker: &mut Checker) {
     checker.case("replay", "clear and gemm and add_bias and copy", replay);
 }
 
-/// Elements between the rows, so that strides are not widths.
+/// Elements between rows, so that strides are not widths.
 const GAP: usize = 3;
 /// Factor of a product.
 const ALPHA: f32 = 0.5;
 
-/// A product, or a batch of three.
 #[derive(Clone, Copy)]
 struct Product {
     size: (usize, usize, usize),
     transposed: [bool; 2],
     /// True to add it to the result.
     accumulate: bool,
-    batched: bool,
+    /// Elements between rows.
+    gap: usize,
 }
 
-/// The layout of a matrix of a batch.
+/// The layout of a matrix.
 #[derive(Clone, Copy)]
 struct Shape {
     /// Rows, as stored.
@@ -57,46 +58,43 @@ impl Shape {
         self.rows * self.stride
     }
 
-    /// The place of element `(i, j)` of matrix `which`.
-    fn at(self, which: usize, i: usize, j: usize) -> usize {
+    /// The place of element `(i, j)`.
+    fn at(self, i: usize, j: usize) -> usize {
         let (i, j) = if self.transposed { (j, i) } else { (i, j) };
-        which * self.elements() + i * self.stride + j
+        i * self.stride + j
     }
 
     fn matrix<T: Float, A: Access>(self, first: Ptr<T, A>) -> Matrix<A> {
-        let matrix = Matrix::new(first, self.stride).every(self.elements());
+        let matrix = Matrix::new(first, self.stride);
         if self.transposed { matrix.t() } else { matrix }
     }
 }
 
-/// The layout of a matrix of this size. Rows with a gap begin at even elements in bf16: no run has others, and cuBLAS promises little for them.
-fn shape((rows, columns): (usize, usize), transposed: bool, dtype: Dtype) -> Shape {
+/// The layout of a matrix of this size. Rows begin at even elements in bf16: no run has others, and cuBLAS promises little for them.
+fn shape((rows, columns): (usize, usize), transposed: bool, gap: usize, dtype: Dtype) -> Shape {
     let (rows, columns) = if transposed { (columns, rows) } else { (rows, columns) };
-    let stride = columns + GAP;
+    let stride = columns + gap;
     let even = dtype == Dtype::Bf16;
     Shape { rows, stride: if even { stride.next_multiple_of(2) } else { stride }, transposed }
 }
 
 fn multiply<T: Float>(c: &mut Case<'_>, product: Product) -> Result {
-    let Product { size: (m, n, k), transposed: [a_turned, b_turned], accumulate, batched } = product;
-    let (batch, dtype) = (if batched { 3 } else { 1 }, c.kernels.dtype);
-    let (left, right) = (shape((m, k), a_turned, dtype), shape((k, n), b_turned, dtype));
-    let result = shape((m, n), false, dtype);
-    let (a, b) = (c.random::<Real>(batch * left.elements())?, c.random::<Real>(batch * right.elements())?);
-    let out: TestArray<T> = match accumulate {
-        true => c.random(batch * result.elements())?,
-        false => c.blank(batch * result.elements())?,
-    };
+    let Product { size: (m, n, k), transposed: [a_turned, b_turned], accumulate, gap } = product;
+    let layout = |size, turned| shape(size, turned, gap, c.kernels.dtype);
+    let (left, right, result) = (layout((m, k), a_turned), layout((k, n), b_turned), layout((m, n), false));
+    let (a, b) = (c.random::<Real>(left.elements())?, c.random::<Real>(right.elements())?);
+    let out: TestArray<T> =
+        if accumulate { c.random(result.elements())? } else { c.blank(result.elements())? };
     let (x, y) = (left.matrix(a.ptr()), right.matrix(b.ptr()));
     let gemm = Gemm::new((m, n, k), x, y, result.matrix(out.out()));
     let beta = if accumulate { 1.0 } else { 0.0 };
-    c.device().gemm(&Gemm { batch, alpha: ALPHA, beta, ..gemm })?;
+    c.device().gemm(&Gemm { alpha: ALPHA, beta, ..gemm })?;
     // Nothing is written between the rows.
     let mut expected = out.initial.clone();
     for (place, number) in expected.iter_mut().enumerate() {
-        let (which, i, j) = (place / result.elements(), place / result.stride % m, place % result.stride);
+        let (i, j) = (place / result.stride, place % result.stride);
         if j < n {
-            let term = |l: usize| a.initial[left.at(which, i, l)] * b.initial[right.at(which, l, j)];
+            let term = |l: usize| a.initial[left.at(i, l)] * b.initial[right.at(l, j)];
             let sum: f64 = (0..k).map(term).sum();
             *number = sum * f64::from(ALPHA) + if accumulate { *number } else { 0.0 };
         }

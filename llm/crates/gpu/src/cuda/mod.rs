@@ -300,7 +300,7 @@ impl Device for Cuda {
         let name = &self.card.name;
         let product =
             blas::by_columns(gemm).map_err(|reason| failure::call("a matrix product", name, reason))?;
-        product.map_or(Ok(()), |product| self.card.products.launch(&product, name))
+        self.card.products.launch(&product, name)
     }
 
     fn begin_capture(&self) -> Result<(), DeviceError> {

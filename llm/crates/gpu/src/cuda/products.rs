@@ -61,12 +61,34 @@ impl Products {
         let handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner);
         let (left, right, result) = (&p.left, &p.right, &p.result);
         // SAFETY: the handle is valid and locked. That the matrices lie in allocated memory is what `Device::gemm` asks of its
-        // caller, and the shapes were checked against the leading dimensions.
-        let launched = unsafe { if p.batch == 1 { one(handle.0, p) } else { batched(handle.0, p) } };
+        // caller, and the shapes were checked against the leading dimensions. The factors are read from the host during the call.
+        let launched = unsafe {
+            blas::gemm_ex(
+                handle.0,
+                operation(left),
+                operation(right),
+                p.m,
+                p.n,
+                p.k,
+                (&raw const p.alpha).cast::<c_void>(),
+                left.address as *const c_void,
+                element_type(left),
+                left.leading,
+                right.address as *const c_void,
+                element_type(right),
+                right.leading,
+                (&raw const p.beta).cast::<c_void>(),
+                result.address as *mut c_void,
+                element_type(result),
+                result.leading,
+                COMPUTE,
+                ALGORITHM,
+            )
+        };
         launched.map_err(|e| {
-            let [m, n, k, batch] = [p.n, p.m, p.k, p.batch];
+            let [m, n, k] = [p.n, p.m, p.k];
             let types = [right, left, result].map(|x| x.dtype.name()).join(", ");
-            let call = format!("a product of {m} x {k} and {k} x {n} ({types}; batch {batch}) in cuBLAS");
+            let call = format!("a product of {m} x {k} and {k} x {n} ({types}) in cuBLAS");
             failure::call(call, device, format!("{:?}", e.0))
         })
     }
@@ -75,74 +97,6 @@ impl Products {
 /// Sums in f32 of products that are exact: no TF32 for f32.
 const COMPUTE: cublasComputeType_t = cublasComputeType_t::CUBLAS_COMPUTE_32F;
 const ALGORITHM: cublasGemmAlgo_t = cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT;
-
-/// A product that is no batch.
-///
-/// # Safety
-/// The handle must be valid and the matrices allocated; the factors are read from the host during the call.
-unsafe fn one(handle: cublasHandle_t, p: &Product) -> Result<(), CublasError> {
-    let (left, right, result) = (&p.left, &p.right, &p.result);
-    // SAFETY: as the caller promises.
-    unsafe {
-        blas::gemm_ex(
-            handle,
-            operation(left),
-            operation(right),
-            p.m,
-            p.n,
-            p.k,
-            (&raw const p.alpha).cast::<c_void>(),
-            left.address as *const c_void,
-            element_type(left),
-            left.leading,
-            right.address as *const c_void,
-            element_type(right),
-            right.leading,
-            (&raw const p.beta).cast::<c_void>(),
-            result.address as *mut c_void,
-            element_type(result),
-            result.leading,
-            COMPUTE,
-            ALGORITHM,
-        )
-    }
-}
-
-/// A batch of products at equal distances.
-///
-/// # Safety
-/// The handle must be valid and the matrices allocated; the factors are read from the host during the call.
-unsafe fn batched(handle: cublasHandle_t, p: &Product) -> Result<(), CublasError> {
-    let (left, right, result) = (&p.left, &p.right, &p.result);
-    // SAFETY: as the caller promises.
-    unsafe {
-        blas::gemm_strided_batched_ex(
-            handle,
-            operation(left),
-            operation(right),
-            p.m,
-            p.n,
-            p.k,
-            (&raw const p.alpha).cast::<c_void>(),
-            left.address as *const c_void,
-            element_type(left),
-            left.leading,
-            left.stride,
-            right.address as *const c_void,
-            element_type(right),
-            right.leading,
-            right.stride,
-            (&raw const p.beta).cast::<c_void>(),
-            result.address as *mut c_void,
-            element_type(result),
-            result.leading,
-            result.stride,
-            p.batch,
-            COMPUTE,
-            ALGORITHM,
-        )
-    }
-}
 
 impl Drop for Products {
     fn drop(&mut self) {

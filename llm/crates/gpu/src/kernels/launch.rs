@@ -196,7 +196,7 @@ impl Kernels {
 
     /// Launches a matrix product, unless one of its sizes is 0.
     pub(crate) fn gemm(&self, gemm: Gemm) -> Result<(), DeviceError> {
-        if gemm.m == 0 || gemm.n == 0 || gemm.k == 0 || gemm.batch == 0 {
+        if gemm.m == 0 || gemm.n == 0 || gemm.k == 0 {
             return Ok(());
         }
         self.device.gemm(&gemm)
