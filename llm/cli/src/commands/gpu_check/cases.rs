@@ -104,6 +104,7 @@ mod tests {
             error: 0.0,
             bound: 0.5,
             problem: None,
+            bits: 0,
         };
         let wrong = Finding { error: f64::INFINITY, ..sound.clone() };
         let found = report(Ok(&Dry::default()), &cases(&[sound, wrong]));

@@ -1,6 +1,6 @@
 //! One case: numbers on a device, a launch, and the numbers expected afterwards.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use grpo_lambda_decoder::device::{DeviceError, Dtype};
@@ -11,8 +11,8 @@ use rand_chacha::ChaCha8Rng;
 use super::array::{TestArray, rounded};
 use super::{Extent, Finding, OTHERS};
 use crate::device::Device;
-use crate::kernels::{Kernel, Kernels};
-use crate::ptr::{Element, ElementType, Real};
+use crate::kernels::{self, Kernel, Kernels};
+use crate::ptr::{Arg, Element, ElementType, Real};
 
 /// Roundings to `f32` that a number may have had, relative to the magnitude of its terms.
 const F32: f64 = 32.0 / (1u64 << 24) as f64;
@@ -24,6 +24,8 @@ pub(super) type Result<T = ()> = std::result::Result<T, DeviceError>;
 /// Runs cases on a device.
 pub(super) struct Checker {
     kernels: Kernels,
+    /// The source that the device runs.
+    source: String,
     rng: ChaCha8Rng,
     pub(super) extent: Extent,
     only: Option<String>,
@@ -38,6 +40,8 @@ impl Checker {
     pub(super) fn new(device: &Arc<dyn Device>, dtype: Dtype, extent: Extent, only: Option<&str>) -> Self {
         Checker {
             kernels: Kernels { device: device.clone(), dtype },
+            // A source that cannot be read is a failure of the first launch.
+            source: kernels::current(dtype).unwrap_or_default(),
             rng: ChaCha8Rng::seed_from_u64(0),
             extent,
             only: only.map(str::to_owned),
@@ -61,13 +65,14 @@ impl Checker {
         let mut finding = broken(kernel, self.kernels.dtype, &sizes.to_string(), "nothing was compared");
         finding.error = 0.0;
         let rng = self.rng.clone();
-        let mut case = Case { kernels: &self.kernels, rng, arrays: Cell::new(0), shifted: None, finding };
+        let (kernels, source, arrays) = (&self.kernels, self.source.as_str(), RefCell::default());
+        let mut case = Case { kernels, source, rng, arrays, shifted: None, finding };
         let mut done = body(&mut case);
         let start = std::mem::replace(&mut self.rng, case.rng.clone());
-        let each = if self.one_by_one { case.arrays.get() } else { 0 };
+        let each = if self.one_by_one { case.arrays.borrow().len() } else { 0 };
         for shifted in std::iter::once(Shifted::All).chain((0..each).map(Shifted::One)) {
             if done.is_ok() && !OTHERS.contains(&kernel) {
-                case.arrays.set(0);
+                case.arrays.borrow_mut().clear();
                 (case.rng, case.shifted) = (start.clone(), Some(shifted));
                 done = body(&mut case);
             }
@@ -93,6 +98,7 @@ pub(super) fn broken(kernel: &'static str, dtype: Dtype, case: &str, problem: &s
         error: f64::INFINITY,
         bound: 0.0,
         problem: Some(problem.to_owned()),
+        bits: 0,
     }
 }
 
@@ -107,9 +113,10 @@ enum Shifted {
 /// The device of one case, its random numbers and its finding.
 pub(super) struct Case<'a> {
     pub(super) kernels: &'a Kernels,
+    source: &'a str,
     pub(super) rng: ChaCha8Rng,
-    /// Arrays made so far.
-    arrays: Cell<usize>,
+    /// Address and bytes of the arrays made so far.
+    arrays: RefCell<Vec<(u64, usize)>>,
     shifted: Option<Shifted>,
     finding: Finding,
 }
@@ -119,20 +126,41 @@ impl Case<'_> {
         &self.kernels.device
     }
 
-    /// Launches a kernel.
+    /// Launches a kernel, if its source declares the arguments that it gets, and they have what the launch says of them.
     pub(super) fn launch<K: Kernel>(&self, kernel: K) -> Result {
+        let (args, arrays) = (kernel.args(), self.arrays.borrow());
+        let short = |arg: &&Arg| match **arg {
+            Arg::Pointer { address, .. } => arrays
+                .iter()
+                .rev()
+                .find(|array| array.0 == address)
+                .is_some_and(|array| arg.bytes() > array.1),
+            Arg::Null | Arg::U32(_) | Arg::U64(_) | Arg::F32(_) => false,
+        };
+        if !kernels::declares(self.source, K::NAME, self.kernels.dtype, K::BLOCK, &args) {
+            let why = format!("the launch of {} gives other arguments than its source declares", K::NAME);
+            return Err(DeviceError::Missing(why));
+        }
+        if let Some(arg) = args.iter().find(short) {
+            return Err(DeviceError::Missing(format!(
+                "{} gets an array that is too short: {arg:?}",
+                K::NAME
+            )));
+        }
         self.kernels.launch(kernel)
     }
 
     /// These numbers, rounded as they are stored.
     pub(super) fn array<T: Element>(&self, numbers: Vec<f64>) -> Result<TestArray<T>> {
-        let number = self.arrays.replace(self.arrays.get() + 1);
+        let mut arrays = self.arrays.borrow_mut();
         let shifted = match self.shifted {
             None => false,
             Some(Shifted::All) => true,
-            Some(Shifted::One(one)) => one == number,
+            Some(Shifted::One(one)) => one == arrays.len(),
         };
-        TestArray::new(self.device(), self.kernels.dtype, usize::from(shifted), numbers)
+        let array = TestArray::new(self.device(), self.kernels.dtype, usize::from(shifted), numbers)?;
+        arrays.push((array.out().address(), array.initial.len() * array.stored.bytes()));
+        Ok(array)
     }
 
     /// Normal numbers.
@@ -244,6 +272,8 @@ impl Case<'_> {
         if finding.problem.as_deref() == Some("nothing was compared") {
             finding.problem = None;
         }
+        // Each step is a bijection of what was there, so that no other bit is hidden by those after it.
+        finding.bits = (finding.bits ^ found.to_bits()).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
         // With a bound of 0, 0 is not -0.
         let sign = bound > 0.0 || found.is_sign_negative() == value.is_sign_negative();
         let same = (found == value && sign) || (found.is_nan() && value.is_nan());

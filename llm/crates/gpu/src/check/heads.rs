@@ -3,6 +3,7 @@
 use grpo_lambda_decoder::model::ops::norm::{self, Groups};
 use grpo_lambda_decoder::model::ops::{attention, rope};
 
+use super::array::TestArray;
 use super::case::{Case, Checker, Result, largest};
 use super::{Extent, HEADS};
 use crate::heads::RotaryTable;
@@ -98,29 +99,47 @@ fn groups(heads: HeadShape, weight: &[f64]) -> Groups<'_, f64> {
     Groups::new(on_the_cpu(heads).stride(), [(heads.query as usize, query), (heads.key as usize, key)])
 }
 
+/// A fused projection with its bias and the weights of its norms, and what the CPU makes of it.
+struct Projection {
+    qkv: TestArray<Real>,
+    bias: Option<TestArray<Real>>,
+    weight: TestArray<Real>,
+    /// The numbers with their bias.
+    x: Vec<f64>,
+    normed: Vec<f64>,
+    scale: Vec<f64>,
+}
+
+impl Projection {
+    fn new(c: &mut Case<'_>, heads: HeadShape, qkv: TestArray<Real>, biased: bool) -> Result<Self> {
+        let stride = on_the_cpu(heads).stride();
+        let bias = if biased { Some(c.random::<Real>(stride)?) } else { None };
+        let weight = c.random::<Real>(2 * heads.dim as usize)?;
+        let mut x = qkv.initial.clone();
+        bias.iter().for_each(|bias| norm::add_bias(&mut x, &bias.initial));
+        let groups = groups(heads, &weight.initial);
+        let (mut normed, mut scale) = (x.clone(), vec![0.0; x.len() / stride * groups.count()]);
+        norm::forward(&groups, &x, f64::from(EPS), &mut normed, &mut scale);
+        Ok(Projection { qkv, bias, weight, x, normed, scale })
+    }
+}
+
 fn norm_of(c: &mut Case<'_>, heads: HeadShape, tokens: usize, (biased, in_place): (bool, bool)) -> Result {
-    let stride = on_the_cpu(heads).stride();
-    let (qkv, bias) = (c.rows(tokens, stride)?, c.random::<Real>(stride)?);
-    let (weight, other) = (c.random::<Real>(2 * heads.dim as usize)?, c.blank(tokens * stride)?);
-    let out = if in_place { &qkv } else { &other };
+    let qkv = c.rows(tokens, on_the_cpu(heads).stride())?;
+    let p = Projection::new(c, heads, qkv, biased)?;
+    let other = c.blank(p.x.len())?;
+    let out = if in_place { &p.qkv } else { &other };
     c.launch(HeadNorm {
-        qkv: qkv.ptr(),
-        bias: biased.then(|| bias.ptr()),
-        weight: weight.ptr(),
+        qkv: p.qkv.ptr(),
+        bias: p.bias.as_ref().map(TestArray::ptr),
+        weight: p.weight.ptr(),
         out: out.out(),
         tokens: tokens as u32,
         heads,
         eps: EPS,
     })?;
-    let mut x = qkv.initial.clone();
-    if biased {
-        norm::add_bias(&mut x, &bias.initial);
-    }
-    let groups = groups(heads, &weight.initial);
-    let (mut expected, mut scale) = (x.clone(), vec![0.0; tokens * groups.count()]);
-    norm::forward(&groups, &x, f64::from(EPS), &mut expected, &mut scale);
     // The sum of a number and its bias is rounded before it is scaled.
-    c.near(out, largest(&expected) + largest(&scale), &expected)
+    c.near(out, largest(&p.normed) + largest(&p.scale), &p.normed)
 }
 
 /// The gradients of the projection and, if they are `trained`, of the weights.
@@ -131,37 +150,32 @@ fn norm_backward(
     (biased, trained): (bool, bool),
 ) -> Result {
     let (stride, width) = (on_the_cpu(heads).stride(), 2 * heads.dim as usize);
-    let (qkv, bias) = (c.random::<Real>(tokens * stride)?, c.random::<Real>(stride)?);
-    let (weight, dqkv) = (c.random::<Real>(width)?, c.random::<Real>(tokens * stride)?);
+    let qkv = c.random::<Real>(tokens * stride)?;
+    let p = Projection::new(c, heads, qkv, biased)?;
+    let dqkv = c.random::<Real>(tokens * stride)?;
     let rows = HeadNormBackward::parts(tokens as u32, heads);
     let (parts, dweight) = (c.blank::<f32>(rows as usize * width)?, c.random::<f32>(width)?);
     c.launch(HeadNormBackward {
-        qkv: qkv.ptr(),
-        bias: biased.then(|| bias.ptr()),
-        weight: weight.ptr(),
+        qkv: p.qkv.ptr(),
+        bias: p.bias.as_ref().map(TestArray::ptr),
+        weight: p.weight.ptr(),
         dqkv: dqkv.out(),
         parts: trained.then(|| parts.out()),
         tokens: tokens as u32,
         heads,
         eps: EPS,
     })?;
-    let mut x = qkv.initial.clone();
-    if biased {
-        norm::add_bias(&mut x, &bias.initial);
-    }
-    let groups = groups(heads, &weight.initial);
-    let mut scale = vec![0.0; tokens * groups.count()];
-    norm::forward(&groups, &x, f64::from(EPS), &mut vec![0.0; x.len()], &mut scale);
+    let groups = groups(heads, &p.weight.initial);
     if trained {
         let (to, wide) = (dweight.out(), width as u32);
         c.launch(HeadNormWeight { parts: parts.ptr(), dweight: to, rows, width: wide })?;
         let (mut expected, query) = (dweight.initial.clone(), heads.query as usize);
         let (queries, keys) = expected.split_at_mut(heads.dim as usize);
-        norm::backward_weight(&groups, 0..query, &x, &scale, &dqkv.initial, queries);
-        norm::backward_weight(&groups, query..groups.count(), &x, &scale, &dqkv.initial, keys);
+        norm::backward_weight(&groups, 0..query, &p.x, &p.scale, &dqkv.initial, queries);
+        norm::backward_weight(&groups, query..groups.count(), &p.x, &p.scale, &dqkv.initial, keys);
         c.near(&dweight, 1.0 + (tokens * query) as f64, &expected)?;
     }
     let mut expected = dqkv.initial.clone();
-    norm::backward(&groups, &x, &scale, &mut expected);
-    c.near(&dqkv, largest(&expected) + largest(&scale) * largest(&weight.initial), &expected)
+    norm::backward(&groups, &p.x, &p.scale, &mut expected);
+    c.near(&dqkv, largest(&expected) + largest(&p.scale) * largest(&p.weight.initial), &expected)
 }

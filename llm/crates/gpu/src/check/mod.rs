@@ -81,6 +81,8 @@ pub struct Finding {
     pub bound: f64,
     /// Any other problem, in one line.
     pub problem: Option<String>,
+    /// A hash of the bits of every number that was compared: equal findings of two runs read equal bits.
+    pub bits: u64,
 }
 
 impl Finding {

@@ -28,9 +28,9 @@ const CASES: [(&str, &str, Body); 16] = [
     ("embed_backward", "", embed_backward),
     ("gather_rows", "", gather),
     ("scatter_rows", "", scatter),
-    ("rms_norm", "", rms_norm),
-    ("rms_norm", " in place", |c, n, width| rms_norm_without_scale(c, n, width, true)),
-    ("rms_norm", " no scale", |c, n, width| rms_norm_without_scale(c, n, width, false)),
+    ("rms_norm", "", |c, n, width| rms_norm(c, n, width, (true, false))),
+    ("rms_norm", " in place", |c, n, width| rms_norm(c, n, width, (true, true))),
+    ("rms_norm", " no scale", |c, n, width| rms_norm(c, n, width, (false, false))),
     ("rms_norm_backward", "", rms_norm_backward),
     ("rms_norm_weight", "", rms_norm_weight),
     ("add_bias", "", add_bias),
@@ -116,27 +116,20 @@ fn normed(x: &[f64], weight: &[f64]) -> (Vec<f64>, Vec<f64>) {
     (y, scale)
 }
 
-fn rms_norm(c: &mut Case<'_>, n: usize, width: usize) -> Result {
+/// The norm with the scales or without; in place, with the result where the input was.
+fn rms_norm(c: &mut Case<'_>, n: usize, width: usize, (scaled, in_place): (bool, bool)) -> Result {
     let (x, weight) = (c.rows(n, width)?, c.random::<Real>(width)?);
-    let (y, scale) = (c.blank(n * width)?, c.blank(n)?);
-    let (tokens, wide, to) = (n as u32, width as u32, Some(scale.out()));
+    let (other, scale) = (c.blank(n * width)?, c.blank::<f32>(n)?);
+    let y = if in_place { &x } else { &other };
+    let (tokens, wide, to) = (n as u32, width as u32, scaled.then(|| scale.out()));
     let (at, weights) = (x.ptr(), weight.ptr());
     c.launch(RmsNorm { x: at, weight: weights, y: y.out(), scale: to, tokens, width: wide, eps: EPS })?;
     let (expected, scales) = normed(&x.initial, &weight.initial);
-    c.near(&y, largest(&expected), &expected)?;
-    c.near(&scale, largest(&scales), &scales)?;
-    c.exact(&x, &x.initial)
-}
-
-/// The norm without the scales; in place, with the result where the input was.
-fn rms_norm_without_scale(c: &mut Case<'_>, n: usize, width: usize, in_place: bool) -> Result {
-    let (x, weight, y) = (c.rows(n, width)?, c.random::<Real>(width)?, c.blank(n * width)?);
-    let out = if in_place { &x } else { &y };
-    let (tokens, wide) = (n as u32, width as u32);
-    let (at, weights) = (x.ptr(), weight.ptr());
-    c.launch(RmsNorm { x: at, weight: weights, y: out.out(), scale: None, tokens, width: wide, eps: EPS })?;
-    let (expected, _) = normed(&x.initial, &weight.initial);
-    c.near(out, largest(&expected), &expected)
+    c.near(y, largest(&expected), &expected)?;
+    if !in_place {
+        c.exact(&x, &x.initial)?;
+    }
+    if scaled { c.near(&scale, largest(&scales), &scales) } else { c.exact(&scale, &scale.initial) }
 }
 
 fn rms_norm_backward(c: &mut Case<'_>, n: usize, width: usize) -> Result {

@@ -2,7 +2,7 @@
 
 use grpo_lambda::systematic::Code;
 use grpo_lambda_decoder::model::ops::log_prob::log_softmax;
-use grpo_lambda_decoder::rng::{categorical, greedy, interval, unit};
+use grpo_lambda_decoder::rng::{below, categorical, greedy, interval, unit};
 use grpo_lambda_decoder::truncation::Truncation;
 use rand::Rng;
 
@@ -38,6 +38,7 @@ pub(super) fn check(checker: &mut Checker) {
         }
         if vocabulary > 4 {
             checker.case("sample", format!("{vocabulary} at its edges"), |c| edges(c, vocabulary));
+            checker.case("sample", format!("{vocabulary} at edges of shares"), |c| shares(c, vocabulary));
         }
     }
 }
@@ -359,6 +360,39 @@ fn as_trained(c: &mut Case<'_>, logits: &TestArray<f32>, state: &State, tokens: 
         c.number(entropies[row * MOST + 2], trained[4 * (3 - row) + 1], 0.0);
     }
     Ok(())
+}
+
+/// Rows that draw token after token at the edge of a token's share, or near it: a token's share has the number, up to the rounding of the sum
+/// of the shares before it.
+fn shares(c: &mut Case<'_>, vocabulary: usize) -> Result {
+    const ROWS: usize = 16;
+    let offsets: [f64; MOST] = [0.0, 1e-9, -1e-9, 1e-7, -1e-7, 1e-5, -1e-5, 1e-3];
+    // Flat lines, too: many tokens of nearly one probability, so many edges.
+    let numbers = c.normals(ROWS * vocabulary).into_iter().enumerate();
+    let spread = |(i, x): (usize, f64)| if (i / vocabulary).is_multiple_of(2) { 0.3 * x } else { 4.0 * x };
+    let logits = c.array::<f32>(numbers.map(spread).collect())?;
+    let scores = single(&log_ps(&logits.initial, vocabulary));
+    let mut uniforms = Vec::new();
+    for line in scores.chunks_exact(vocabulary) {
+        for offset in offsets {
+            let (edge, _) = interval(line, below(&mut c.rng, vocabulary as u64) as usize);
+            uniforms.push((edge + offset).clamp(0.0, 1.0 - f64::EPSILON));
+        }
+    }
+    let state = State::new(c, &[(0, Status::Active, MOST); ROWS], &[], &[0.0; ROWS], &[])?;
+    state.uniforms.write(&uniforms)?;
+    (0..MOST).try_for_each(|_| c.launch(state.plain(&logits, vocabulary)))?;
+    for (i, (token, u)) in state.tokens.read()?.into_iter().zip(uniforms).enumerate() {
+        let line = &scores[i / MOST * vocabulary..][..vocabulary];
+        let outside = if token < vocabulary as f64 {
+            let (from, share) = interval(line, token as usize);
+            (from - u).max(u - from - share).max(0.0)
+        } else {
+            f64::INFINITY
+        };
+        c.number(outside, 0.0, 1e-6);
+    }
+    c.exact(&state.produced, &[MOST as f64; ROWS])
 }
 
 /// Uniform numbers at both ends, with tokens at both ends that cannot be drawn; rows that reach their limit, are at it or have ended; and rows

@@ -34,6 +34,8 @@ use std::path::Path;
 
 use grpo_lambda_decoder::device::{DeviceError, Dtype};
 
+use crate::ptr::{Arg, ElementType};
+
 /// The source, without headers; the prelude first, `softmax.cu` before those that use its online form, `heads.cu` before `decode.cu`,
 /// `norm.cu` before `head_norm.cu`, `tile.cu` before `attention.cu` and that before `decode.cu`.
 const SOURCES: [(&str, &str); 13] = [
@@ -56,6 +58,37 @@ const SOURCES: [(&str, &str); 13] = [
 pub fn names() -> impl Iterator<Item = &'static str> {
     let heads = SOURCES.iter().flat_map(|(_, text)| text.lines()).filter_map(|l| l.strip_prefix("KERNEL("));
     heads.filter_map(|head| Some(head.split_once(", ")?.1.split_once(')')?.0))
+}
+
+/// The threads of a kernel's block and the types of its parameters, as this source declares them.
+pub fn declared<'s>(source: &'s str, name: &str) -> Option<(u32, Vec<&'s str>)> {
+    let (head, rest) = source.split_once(&format!(", {name})("))?;
+    let threads = head.rsplit_once("KERNEL(")?.1.parse().ok()?;
+    let ty = |parameter: &'s str| parameter.trim().rsplit_once(' ').map(|(ty, _)| ty);
+    Some((threads, rest.split_once(')')?.0.split(',').map(ty).collect::<Option<_>>()?))
+}
+
+/// True if this source declares a kernel of so many threads with parameters of the types of these arguments.
+pub(crate) fn declares(source: &str, name: &str, dtype: Dtype, threads: u32, args: &[Arg]) -> bool {
+    let real = if dtype == Dtype::F32 { "float" } else { "REAL" };
+    let fits = |(arg, parameter): (&Arg, &&str)| match arg {
+        Arg::Null => parameter.ends_with('*'),
+        Arg::U32(_) => *parameter == "u32",
+        Arg::U64(_) => *parameter == "u64",
+        Arg::F32(_) => *parameter == "float",
+        Arg::Pointer { to, writes, .. } => {
+            let to = match to {
+                ElementType::F32 => "float*",
+                ElementType::Bf16 => "REAL*",
+                ElementType::F64 => "double*",
+                ElementType::U32 => "u32*",
+            };
+            parameter.replace("REAL", real) == if *writes { to.to_owned() } else { format!("const {to}") }
+        }
+    };
+    declared(source, name).is_some_and(|(block, parameters)| {
+        block == threads && parameters.len() == args.len() && args.iter().zip(&parameters).all(fits)
+    })
 }
 
 /// Names the directory whose `.cu` files are compiled instead of those that were built in.
@@ -101,6 +134,23 @@ fn joined(dtype: Dtype, files: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn arguments_that_the_source_does_not_declare_are_refused() {
+        for dtype in [Dtype::F32, Dtype::Bf16] {
+            let real = |writes| Arg::Pointer { address: 0, to: dtype.into(), writes, elements: 0 };
+            let [x, bias, width] = [real(true), real(false), Arg::U32(3)];
+            let source = source(dtype);
+            let fits = |threads, args: &[Arg]| declares(&source, "add_bias", dtype, threads, args);
+            assert!(fits(256, &[x, bias, width]) && fits(256, &[x, Arg::Null, width]));
+            let counts = Arg::Pointer { address: 0, to: ElementType::U32, writes: false, elements: 0 };
+            for wrong in [[bias, x, width], [x, width, bias], [x, counts, width], [x, bias, Arg::F32(3.0)]] {
+                assert!(!fits(256, &wrong), "{wrong:?}");
+            }
+            assert!(!fits(128, &[x, bias, width]) && !fits(256, &[x, bias]));
+            assert!(!declares(&source, "no_such_kernel", dtype, 256, &[x, bias, width]));
+        }
+    }
 
     #[test]
     fn files_on_disk_take_the_place_of_those_built_in() {

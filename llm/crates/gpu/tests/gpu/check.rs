@@ -6,7 +6,7 @@ use grpo_lambda_decoder::model::config::FINAL_NORM;
 use grpo_lambda_decoder::model::weights::Parameters;
 use grpo_lambda_decoder::model::{Decoder, ForwardOptions, Gradients, ModelConfig, Rows};
 use grpo_lambda_gpu::check::{self, Extent, Finding, OTHERS};
-use grpo_lambda_gpu::kernels::{names, source};
+use grpo_lambda_gpu::kernels::{declared, names, source};
 use grpo_lambda_gpu::{Device, Dtype};
 use grpo_lambda_ptx::{Card, Edit, Fault, Liberties, Order};
 
@@ -43,10 +43,9 @@ fn outputs(dtype: Dtype) -> Vec<(&'static str, usize, u64)> {
     let source = source(dtype);
     let mut outputs = Vec::new();
     for name in names() {
-        let (_, rest) = source.split_once(&format!(", {name})(")).expect(name);
         let exponent = u64::from(name.starts_with("attention"));
-        for (i, parameter) in rest.split_once(')').expect(name).0.split(',').enumerate() {
-            let byte = match parameter.trim().rsplit_once(' ').expect(name).0 {
+        for (i, parameter) in declared(&source, name).expect(name).1.into_iter().enumerate() {
+            let byte = match parameter {
                 "REAL*" if dtype == Dtype::Bf16 => exponent,
                 "float*" | "REAL*" => 2 + exponent,
                 "double*" => 6,
@@ -59,13 +58,12 @@ fn outputs(dtype: Dtype) -> Vec<(&'static str, usize, u64)> {
     outputs
 }
 
-/// The proof of every kernel: its cases pass, with the same errors in any order of threads.
+/// The proof of every kernel: its cases pass, and every number that they read has the same bits in any order of threads.
 #[test]
-fn every_case_of_every_kernel_passes_with_the_same_numbers_in_any_order_of_threads() {
+fn every_case_of_every_kernel_passes_with_the_same_bits_in_any_order_of_threads() {
     for dtype in DTYPES {
         let mut first = None;
-        let orders = long::of(if dtype == Dtype::Bf16 { 2 } else { 1 }, 4);
-        for order in [Order::Forward].into_iter().chain(ORDERS).take(orders) {
+        for order in [Order::Forward].into_iter().chain(ORDERS).take(long::of(2, 4)) {
             let findings = findings(&machine::ordered(order), dtype, None);
             for name in names().chain(OTHERS) {
                 assert!(findings.iter().any(|f| f.kernel == name), "{name}");
@@ -97,7 +95,7 @@ fn one_wrong_number_of_any_output_of_any_kernel_is_found() {
             let findings = with_fault(Fault::Corrupts { kernel, argument, byte }, dtype, name);
             let failed = findings.iter().filter(|f| !f.passed()).count();
             // In some cases a row is done, nothing is drawn, or the argument is left out.
-            assert!(failed * 5 >= findings.len(), "{name}, {argument}\n{}", check::table(&findings));
+            assert!(failed * 2 >= findings.len(), "{name}, {argument}\n{}", check::table(&findings));
         }
     }
 }
