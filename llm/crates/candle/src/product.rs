@@ -68,40 +68,21 @@ fn multiply<S: BackendStorage>(x: &S, lx: &Layout, y: &S, ly: &Layout) -> Result
     Ok((x.matmul(y, sizes, lx, ly)?, shape.into()))
 }
 
+/// The forward pass on each device.
+macro_rules! forward {
+    ($($name:ident: $storage:ty),*) => {$(
+        fn $name(&self, x: &$storage, lx: &Layout, y: &$storage, ly: &Layout) -> Result<($storage, Shape)> {
+            multiply(x, lx, y, ly)
+        }
+    )*};
+}
+
 impl CustomOp2 for Product {
     fn name(&self) -> &'static str {
         "product"
     }
 
-    fn cpu_fwd(
-        &self,
-        x: &CpuStorage,
-        lx: &Layout,
-        y: &CpuStorage,
-        ly: &Layout,
-    ) -> Result<(CpuStorage, Shape)> {
-        multiply(x, lx, y, ly)
-    }
-
-    fn cuda_fwd(
-        &self,
-        x: &CudaStorage,
-        lx: &Layout,
-        y: &CudaStorage,
-        ly: &Layout,
-    ) -> Result<(CudaStorage, Shape)> {
-        multiply(x, lx, y, ly)
-    }
-
-    fn metal_fwd(
-        &self,
-        x: &MetalStorage,
-        lx: &Layout,
-        y: &MetalStorage,
-        ly: &Layout,
-    ) -> Result<(MetalStorage, Shape)> {
-        multiply(x, lx, y, ly)
-    }
+    forward!(cpu_fwd: CpuStorage, cuda_fwd: CudaStorage, metal_fwd: MetalStorage);
 
     fn bwd(
         &self,

@@ -199,11 +199,13 @@ impl Disk {
 
     /// Creates a new directory in an existing one.
     pub fn create_directory(&self, path: &Path) -> Result<(), DiskError> {
-        let make = || {
-            self.alive().and_then(|()| self.note(path))?;
-            self.place(path)?.create_directory()
-        };
-        make().map_err(failed("create", path))
+        self.name(path, || self.place(path)?.create_directory()).map_err(failed("create", path))
+    }
+
+    /// Gives a new name to something.
+    fn name<T>(&self, new: &Path, give: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        self.alive().and_then(|()| self.note(new))?;
+        give()
     }
 
     /// Flushes the directory that holds `path`, without which a new name may be lost in a power failure.
@@ -248,11 +250,7 @@ impl Disk {
         fill: impl FnOnce(&mut dyn Write) -> Result<(), E>,
     ) -> Result<(), E> {
         let at = |e| refused(failed("write", path)(e));
-        let create = || {
-            self.alive().and_then(|()| self.note(path))?;
-            self.place(path)?.create_new()
-        };
-        let mut file = create().map_err(at)?;
+        let mut file = self.name(path, || self.place(path)?.create_new()).map_err(at)?;
         let mut pieces = BufWriter::with_capacity(PIECE, Pieces { disk: self, file: &mut file });
         fill(&mut pieces)?;
         pieces.flush().map_err(at)?;
@@ -292,20 +290,12 @@ impl Disk {
 
     /// Makes a hard link, which some file systems refuse.
     pub fn link(&self, from: &Path, to: &Path) -> Result<(), DiskError> {
-        let link = || {
-            self.alive().and_then(|()| self.note(to))?;
-            self.place(from)?.link(&self.place(to)?)
-        };
-        link().map_err(failed("link", to))
+        self.name(to, || self.place(from)?.link(&self.place(to)?)).map_err(failed("link", to))
     }
 
     /// Renames a file or directory.
     pub fn rename(&self, from: &Path, to: &Path) -> Result<(), DiskError> {
-        let rename = || {
-            self.alive().and_then(|()| self.note(to))?;
-            self.place(from)?.rename(&self.place(to)?)
-        };
-        rename().map_err(failed("rename", from))
+        self.name(to, || self.place(from)?.rename(&self.place(to)?)).map_err(failed("rename", from))
     }
 
     /// Removes a file or a link, if it is there.

@@ -173,30 +173,26 @@ pub(crate) fn apart(a: &[Vec<f64>], b: &[Vec<f64>]) -> f64 {
 
 /// The norm of the difference over the norm of `b`, by parameter.
 pub(crate) fn relative(a: &Parameters<f32>, b: &Parameters<f32>) -> BTreeMap<String, f64> {
-    assert_eq!(a.keys().collect::<Vec<_>>(), b.keys().collect::<Vec<_>>());
-    let norm = |x: &mut dyn Iterator<Item = f64>| x.map(|x| x * x).sum::<f64>().sqrt();
-    let one = |(name, a): (&String, &weights::Tensor<f32>)| {
-        let b = &b[name];
-        let difference = norm(&mut a.data.iter().zip(&b.data).map(|(a, b)| f64::from(*a) - f64::from(*b)));
-        let size = norm(&mut b.data.iter().map(|b| f64::from(*b)));
-        assert!(size > 0.0, "{name} has no gradient on the CPU");
-        (name.clone(), difference / size)
-    };
-    a.iter().map(one).collect()
+    relative_by(|name| name, a, b)
 }
 
-/// The norm of the difference over the norm of `b`, by projection, its bias with its matrix. The gradient of a bias of keys is next to nothing,
-/// since it moves all scores of a query alike but for the rotations: in bf16 all of it is rounding.
+/// [`relative`] by projection, its bias with its matrix. The gradient of a bias of keys is next to nothing, since it moves all scores of a query
+/// alike but for the rotations: in bf16 all of it is rounding.
 fn relative_by_projection(a: &Parameters<f32>, b: &Parameters<f32>) -> BTreeMap<String, f64> {
+    relative_by(|name| name.trim_end_matches(".weight").trim_end_matches(".bias"), a, b)
+}
+
+fn relative_by(group: fn(&str) -> &str, a: &Parameters<f32>, b: &Parameters<f32>) -> BTreeMap<String, f64> {
+    assert_eq!(a.keys().collect::<Vec<_>>(), b.keys().collect::<Vec<_>>());
     let mut squares: BTreeMap<String, [f64; 2]> = BTreeMap::new();
     for (name, a) in a {
-        let projection = name.trim_end_matches(".weight").trim_end_matches(".bias");
-        let [difference, size] = squares.entry(projection.to_owned()).or_default();
+        let [difference, size] = squares.entry(group(name).to_owned()).or_default();
         for (a, b) in a.data.iter().zip(&b[name].data) {
             *difference += (f64::from(*a) - f64::from(*b)).powi(2);
             *size += f64::from(*b).powi(2);
         }
     }
+    assert!(squares.values().all(|[_, size]| *size > 0.0), "no gradient on the CPU: {squares:?}");
     squares.into_iter().map(|(name, [difference, size])| (name, (difference / size).sqrt())).collect()
 }
 
@@ -381,8 +377,8 @@ fn the_dry_run_predicts_the_peak_of_a_step() {
             let device = machine::start();
             let dry = Arc::new(Dry::default());
             let rows = memory::rows(n, len);
-            memory::step(device.clone(), &config, dtype, &rows, recompute);
-            memory::step(dry.clone(), &config, dtype, &rows, recompute);
+            memory::step(device.clone(), &config, dtype, &rows, recompute, None);
+            memory::step(dry.clone(), &config, dtype, &rows, recompute, None);
             assert_eq!(dry.ledger().peak(), machine::peak(&*device), "{name}, {n} rows of {len}");
             assert_eq!((dry.ledger().total(), machine::held(&*device)), (0, 0), "{name}: still held");
         }

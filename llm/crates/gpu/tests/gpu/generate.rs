@@ -294,24 +294,6 @@ fn a_response_does_not_depend_on_those_beside_it() {
     }
 }
 
-#[test]
-fn a_limit_of_one_token_and_limits_of_their_own_are_kept() {
-    let model = model(Dtype::F32);
-    let cpu = cpu(&shape());
-    let one = SamplingRequest {
-        sampling: SamplingParams { max_new_tokens: 1, ..sampling(1.0) },
-        ..ask(&PROMPTS, 2, 1.0)
-    };
-    let own = SamplingRequest {
-        stopping: StoppingCriteria { max_lengths: &[1, 4, 30, 2], complete: None },
-        ..ask(&PROMPTS, 2, 1.0)
-    };
-    for ask in [one, own] {
-        agree(&model.generate(&ask), &cpu.generate(&ask).unwrap(), 1e-5);
-    }
-    assert!(model.generate(&one).iter().flatten().all(|s| s.tokens.len() == 1));
-}
-
 /// Prompts of one token to more than two pages, groups that start in parts, and limits and endings of every kind.
 #[test]
 fn refilled_slots_give_the_cpus_responses_whatever_starts_beside_them() {
@@ -367,36 +349,30 @@ fn a_watch_is_told_of_every_token_and_every_end() {
     }
 }
 
+/// Every request, and the tokens of each of its responses where the request fixes them.
 #[test]
-fn without_an_end_token_every_response_has_full_length() {
-    let model = model(Dtype::F32);
-    let ask = SamplingRequest { eos: &[], ..ask(&PROMPTS, 2, 1.0) };
-    let found = model.generate(&ask);
-    assert!(found.iter().flatten().all(|s| s.truncated && s.tokens.len() == NEW));
-    agree(&found, &cpu(&shape()).generate(&ask).unwrap(), 1e-5);
-}
-
-#[test]
-fn truncated_distributions_least_lengths_and_other_endings_are_the_cpus() {
+fn limits_endings_and_truncated_distributions_are_the_cpus() {
     let model = model(Dtype::F32);
     let cpu = cpu(&shape());
     let complete = |tokens: &[u32]| tokens.iter().filter(|t| **t % 2 == 0).count() == 3;
     let base = ask(&PROMPTS, 2, 1.0);
-    for ask in [
-        SamplingRequest { truncation: Truncation { top_k: Some(3), top_p: None }, ..base },
-        SamplingRequest { truncation: Truncation { top_k: None, top_p: Some(0.7) }, ..base },
-        SamplingRequest { sampling: SamplingParams { min_new_tokens: 5, ..base.sampling }, ..base },
-        SamplingRequest {
-            eos: &[],
-            stopping: StoppingCriteria { max_lengths: &[], complete: Some(&complete) },
-            ..base
-        },
-        SamplingRequest {
-            stopping: StoppingCriteria { max_lengths: &[5, 20, 3, 20], complete: Some(&complete) },
-            ..base
-        },
+    let limits = StoppingCriteria { max_lengths: &[1, 4, 30, 2], complete: None };
+    let completed = StoppingCriteria { max_lengths: &[], complete: Some(&complete) };
+    let both = StoppingCriteria { max_lengths: &[5, 20, 3, 20], ..completed };
+    let one = SamplingParams { max_new_tokens: 1, ..base.sampling };
+    for (ask, each) in [
+        (SamplingRequest { sampling: one, ..base }, Some(1)),
+        (SamplingRequest { eos: &[], ..base }, Some(NEW)),
+        (SamplingRequest { stopping: limits, ..base }, None),
+        (SamplingRequest { truncation: Truncation { top_k: Some(3), top_p: None }, ..base }, None),
+        (SamplingRequest { truncation: Truncation { top_k: None, top_p: Some(0.7) }, ..base }, None),
+        (SamplingRequest { sampling: SamplingParams { min_new_tokens: 5, ..base.sampling }, ..base }, None),
+        (SamplingRequest { eos: &[], stopping: completed, ..base }, None),
+        (SamplingRequest { stopping: both, ..base }, None),
     ] {
         let expected = cpu.generate(&ask).unwrap();
+        let tokens = |n: usize| expected.iter().flatten().all(|s| s.tokens.len() == n);
+        assert!(each.is_none_or(tokens), "{expected:?}");
         // However late the host asks whether a response is complete.
         for poll_every in long::of(vec![3], vec![1, 3, 100]) {
             let options = GenerateOptions { poll_every, ..GenerateOptions::default() };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use grpo_lambda_decoder::lora::LoraSettings;
+use grpo_lambda_decoder::lora::{LoraSettings, TARGETS};
 use grpo_lambda_decoder::model::{Architecture::Qwen2, ForwardOptions, ModelConfig, ModelShape, Rows};
 use grpo_lambda_decoder::optim::AdamWSettings;
 use grpo_lambda_gpu::Budget;
@@ -39,51 +39,38 @@ pub(crate) fn slopes(rows: &Rows) -> Vec<Vec<f64>> {
     (0..rows.len()).map(|i| (0..rows.scored(i)).map(|t| 0.1 * (t as f64 - 2.0)).collect()).collect()
 }
 
-/// A step as training takes it: score by the reference, forward, backward, update.
+/// A step as training takes it: score by the reference, forward, backward, update. With a rank it is the step of an adapter, whose reference is
+/// the weights without it.
 pub(crate) fn step(
     device: Arc<dyn Device>,
     config: &ModelConfig,
     dtype: Dtype,
     rows: &Rows,
     recompute: bool,
+    rank: Option<usize>,
 ) {
     let kernels = Kernels { device: device.clone(), dtype };
     let layout = Arc::new(Layout::new(config));
     let weights = Weights::zeros(&device, "weights", &layout, dtype).unwrap();
-    let reference = Weights::zeros(&device, "reference", &layout, dtype).unwrap();
-    let gradients = Gradients::weights(&device, &layout).unwrap();
+    let targets = TARGETS.map(|(name, _)| name.to_owned()).to_vec();
+    let settings = rank.map(|rank| LoraSettings { rank, alpha: 2.0 * rank as f64, targets });
+    let thin = settings.map(|settings| Arc::new(AdapterLayout::new(&settings, config).unwrap()));
+    let adapter = thin.as_ref().map(|thin| Adapter::zeros(&device, "weights", thin, dtype).unwrap());
+    let reference = rank.is_none().then(|| Weights::zeros(&device, "reference", &layout, dtype).unwrap());
+    let gradients = match &thin {
+        Some(thin) => Gradients::adapter(&device, thin).unwrap(),
+        None => Gradients::weights(&device, &layout).unwrap(),
+    };
+    let trained = adapter.as_ref().map_or(weights.tensors(), |adapter| adapter.tensors());
     let none = Default::default();
-    let mut optimiser =
-        GpuAdamW::new(kernels.clone(), AdamWSettings::default(), weights.tensors(), &none).unwrap();
+    let mut optimiser = GpuAdamW::new(kernels.clone(), AdamWSettings::default(), trained, &none).unwrap();
     let decoder = GpuDecoder::new(kernels, layout, Budget::default());
     let options = ForwardOptions { recompute, ..ForwardOptions::default() };
-    decoder.score(&reference, rows, options).unwrap();
-    let (_, tape) = decoder.forward(&weights, rows, options).unwrap();
-    decoder.backward(&weights, tape, &slopes(rows), &gradients).unwrap();
-    optimiser.step(1e-6, &gradients, weights.tensors()).unwrap();
-}
-
-/// A step of an adapter, with the weights without it as the reference.
-pub(crate) fn adapter_step(device: Arc<dyn Device>, config: &ModelConfig, rows: &Rows, rank: usize) {
-    let dtype = Dtype::Bf16;
-    let kernels = Kernels { device: device.clone(), dtype };
-    let layout = Arc::new(Layout::new(config));
-    let targets = grpo_lambda_decoder::lora::TARGETS.map(|(name, _)| name.to_owned()).to_vec();
-    let settings = LoraSettings { rank, alpha: 2.0 * rank as f64, targets };
-    let thin = Arc::new(AdapterLayout::new(&settings, config).unwrap());
-    let weights = Weights::zeros(&device, "weights", &layout, dtype).unwrap();
-    let adapter = Adapter::zeros(&device, "weights", &thin, dtype).unwrap();
-    let gradients = Gradients::adapter(&device, &thin).unwrap();
-    let none = Default::default();
-    let mut optimiser =
-        GpuAdamW::new(kernels.clone(), AdamWSettings::default(), adapter.tensors(), &none).unwrap();
-    let decoder = GpuDecoder::new(kernels, layout, Budget::default());
-    let options = ForwardOptions { recompute: true, ..ForwardOptions::default() };
-    decoder.score(&weights, rows, options).unwrap();
-    let network = Network { weights: &weights, adapter: Some(&adapter) };
+    decoder.score(reference.as_ref().unwrap_or(&weights), rows, options).unwrap();
+    let network = Network { weights: &weights, adapter: adapter.as_ref() };
     let (_, tape) = decoder.forward(network, rows, options).unwrap();
     decoder.backward(network, tape, &slopes(rows), &gradients).unwrap();
-    optimiser.step(1e-6, &gradients, adapter.tensors()).unwrap();
+    optimiser.step(1e-6, &gradients, trained).unwrap();
 }
 
 /// Prints the peak by use; returns it in GiB.
@@ -103,14 +90,14 @@ fn full_training_of_published_models_fits_an_80_gb_card() {
     ];
     for (name, config, most) in &models {
         let dry = Arc::new(Dry::default());
-        step(dry.clone(), config, Dtype::Bf16, &rows(16, 512), true);
+        step(dry.clone(), config, Dtype::Bf16, &rows(16, 512), true, None);
         let peak = report(&format!("{name}, 16 rows of 512"), &dry);
         assert!(peak < *most, "{name}: {peak} GiB");
         assert_eq!(dry.ledger().total(), 0, "{name}: something is still held");
     }
     let (name, config, _) = &models[0];
     let dry = Arc::new(Dry::default());
-    step(dry.clone(), config, Dtype::Bf16, &rows(16, 512), false);
+    step(dry.clone(), config, Dtype::Bf16, &rows(16, 512), false, None);
     let peak = report(&format!("{name}, all layers kept"), &dry);
     assert!(peak < 72.0, "{peak} GiB");
 }
@@ -121,7 +108,7 @@ fn two_rows_of_16384_tokens_of_a_distilled_1_5b_model_take_at_most_46_gib() {
     let shape = qwen(1536, 8960, 28, 12, 2, 151_936, false);
     let config = ModelConfig { max_position_embeddings: 131_072, ..shape };
     let dry = Arc::new(Dry::default());
-    step(dry.clone(), &config, Dtype::Bf16, &rows(2, 16_384), true);
+    step(dry.clone(), &config, Dtype::Bf16, &rows(2, 16_384), true, None);
     let peak = report("R1-Distill-Qwen-1.5B, 2 rows of 16384", &dry);
     assert!(peak < 46.0, "{peak} GiB");
     assert!(dry.ledger().peak().1.keys().all(|use_| *use_ != "attention scores"));
@@ -131,7 +118,7 @@ fn two_rows_of_16384_tokens_of_a_distilled_1_5b_model_take_at_most_46_gib() {
 fn an_adapter_on_a_7b_model_fits_a_24_gb_card_and_has_no_gradient_of_a_frozen_weight() {
     let config = qwen(3584, 18_944, 28, 28, 4, 152_064, false);
     let dry = Arc::new(Dry::default());
-    adapter_step(dry.clone(), &config, &rows(4, 768), 16);
+    step(dry.clone(), &config, Dtype::Bf16, &rows(4, 768), true, Some(16));
     let peak = report("Qwen2.5-7B with an adapter of rank 16, 4 rows of 768", &dry);
     assert!(peak < 20.0, "{peak} GiB");
     let (_, uses) = dry.ledger().peak();
