@@ -69,7 +69,7 @@ pub fn declared<'s>(source: &'s str, name: &str) -> Option<(u32, Vec<&'s str>)> 
 }
 
 /// True if this source declares a kernel of so many threads with parameters of the types of these arguments.
-pub(crate) fn declares(source: &str, name: &str, dtype: Dtype, threads: u32, args: &[Arg]) -> bool {
+pub fn declares(source: &str, name: &str, dtype: Dtype, threads: u32, args: &[Arg]) -> bool {
     let real = if dtype == Dtype::F32 { "float" } else { "REAL" };
     let fits = |(arg, parameter): (&Arg, &&str)| match arg {
         Arg::Null => parameter.ends_with('*'),
