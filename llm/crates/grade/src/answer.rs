@@ -314,14 +314,13 @@ fn readings(text: &str) -> Result<Vec<Reading>, Reason> {
     if text.len() > LONGEST {
         return Err(Reason::TooLarge(format!("an answer of {} bytes, more than {LONGEST}", text.len())));
     }
-    // `2024-03-05` is no difference.
+    // `5 March`, and `2024-03-05`, which is no difference.
     let digits = |part: &str, n: usize| part.len() == n && part.bytes().all(|b| b.is_ascii_digit());
-    if let [year, month, day] = text.split('-').collect::<Vec<_>>()[..]
-        && digits(year, 4)
-        && digits(month, 2)
-        && digits(day, 2)
-    {
-        return Ok(vec![Reading::plain(Node::Words(words::canonical(text)))]);
+    let dashed = matches!(text.split('-').collect::<Vec<_>>()[..],
+        [year, month, day] if digits(year, 4) && digits(month, 2) && digits(day, 2));
+    let date = words::canonical(text);
+    if dashed || !text.contains('\\') && date.contains(char::is_alphabetic) && words::is_date(&date) {
+        return Ok(vec![Reading::plain(Node::Words(date))]);
     }
     let mut budget = Budget::new(Rules::STRICT);
     match parse(text, Spelling::STRICT, &mut budget) {
@@ -355,7 +354,8 @@ fn in_dollars(reading: &mut Reading) {
     reading.node = match value {
         // `\$3.50 \text{ per hour}`
         Node::Unit(inner, unit @ Unit::Noun(_)) if unit.is_silent(true) => {
-            Node::Unit(inner, Unit::Measure("dollar".into()))
+            let (Unit::Noun(words) | Unit::Measure(words)) = unit;
+            Node::Unit(inner, Unit::Noun(format!("dollar {words}")))
         }
         unit @ Node::Unit(..) => unit,
         value => Node::Unit(Box::new(value), Unit::Measure("dollar".into())),

@@ -130,6 +130,9 @@ fn structures(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
             }
             collections::in_order(x, y, budget)
         }
+        (Node::Union(x), Node::Union(y)) | (Node::All(x), Node::All(y)) => {
+            collections::matched(x, y, false, budget)
+        }
         _ if collections::is_collection(a) || collections::is_collection(b) => {
             collections::same(a, b, budget)
         }
@@ -368,9 +371,6 @@ fn sets(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool>, Reason>
     match (Reals::read(a, budget)?, Reals::read(b, budget)?) {
         (Some(x), Some(y)) => Ok(Some(x.same(&y, budget)? && budget.uses(Rule::Interval))),
         _ => match (a, b) {
-            (Node::Union(x), Node::Union(y)) | (Node::All(x), Node::All(y)) => {
-                collections::matched(x, y, false, budget).map(Some)
-            }
             (Node::Without(x, y), Node::Without(u, v)) => {
                 Ok(Some(same(x, u, budget)? && same(y, v, budget)?))
             }

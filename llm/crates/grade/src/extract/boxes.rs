@@ -31,7 +31,11 @@ fn behind_reasoning(text: &str) -> Option<usize> {
 /// "and" or "or".
 pub(super) fn last_box(text: &str) -> Option<Cow<'_, str>> {
     let places = places(text);
-    let last = places.iter().rposition(|place| !denied(text, place))?;
+    // `\boxed{6}. (Without order it would be \boxed{3}.)`
+    let said = |place: &Place| !denied(text, place);
+    let plain =
+        |place: &Place| said(place) && !sentence(&text[..place.outer.start]).trim_start().starts_with('(');
+    let last = places.iter().rposition(plain).or_else(|| places.iter().rposition(said))?;
     let joins = |at: &usize| {
         let between = text.get(places[at - 1].outer.end..places[*at].outer.start);
         let Some(between) = between.map(|between| between.replace("\\text", " ")) else { return false };
@@ -90,14 +94,17 @@ fn denied(text: &str, place: &Place) -> bool {
     const DENY: &str = "not|isn't|isnt|cannot|can't|never|neither|nor|wrong|incorrect|example|format|e.g";
     let plain = |c: char| c.is_whitespace() || "$*\\()[]{}:,".contains(c);
     let before = &text[..place.outer.start];
-    let sentence = before.rsplit(['\n', '!', '?']).next().unwrap_or("");
-    let sentence = sentence.rsplit(". ").next().unwrap_or("").rsplit([',', ';']).next().unwrap_or("");
-    let words = sentence.rsplit(plain).filter(|word| !word.is_empty()).map(str::to_lowercase);
+    let clause = sentence(before).rsplit([',', ';']).next().unwrap_or("");
+    let words = clause.rsplit(plain).filter(|word| !word.is_empty()).map(str::to_lowercase);
     let words: Vec<String> = words
         .take(BESIDE)
         .take_while(|word| !matches!(word.as_str(), "but" | "so" | "rather" | "hence" | "therefore" | "thus"))
         .collect();
-    let behind: Vec<String> = text[place.outer.end..]
+    let behind = &text[place.outer.end..];
+    // `\boxed{7}? No`
+    let asked = behind.trim_start_matches(['$', ' ', '*']).starts_with('?');
+    let struck = before.ends_with("~~") && behind.starts_with("~~");
+    let behind: Vec<String> = behind
         .split(plain)
         .filter(|word| !word.is_empty())
         .take(BESIDE)
@@ -113,8 +120,13 @@ fn denied(text: &str, place: &Place) -> bool {
             .any(|word| matches!(*word, "wrong" | "incorrect" | "false" | "impossible" | "invalid")),
         _ => false,
     };
-    let struck = before.ends_with("~~") && text[place.outer.end..].starts_with("~~");
-    judged || struck || words.iter().any(|word| words::is_among(word, DENY))
+    judged || struck || asked || words.iter().any(|word| words::is_among(word, DENY))
+}
+
+/// The part of the last sentence that stands in a text.
+fn sentence(before: &str) -> &str {
+    let line = before.rsplit(['\n', '!', '?']).next().unwrap_or("");
+    line.rsplit(". ").next().unwrap_or("")
 }
 
 /// Calls `found` with every box that is closed, in the order in which they close.

@@ -12,7 +12,7 @@ use super::language::{Language, Role, language};
 use super::phrases::{PHRASES, Phrase, announced};
 use super::prose::{balanced, is_prose};
 use super::statement::{self, is_remark, sentences, stated};
-use crate::words::is_among;
+use crate::words::{is_among, is_ordinal_ending};
 
 /// Bytes at the end of a response that may hold an answer without a box.
 const WINDOW: usize = 32 * 1024;
@@ -75,8 +75,10 @@ enum Marked {
 /// The marked answer: boxes, tags, `####`, a phrase, a field. Of several marks the later one counts.
 fn marked(text: &str) -> Marked {
     // `The answer is 16. Hmm, actually no.`
+    const TAKEN_BACK: &str =
+        "actually no|that's wrong|that is wrong|can't be right|cannot be right|not right|not correct";
     let end = lowered(text.trim_end().trim_end_matches(['.', '!']));
-    if ["actually no", "that's wrong", "that is wrong"].iter().any(|said| end.ends_with(said)) {
+    if TAKEN_BACK.split('|').any(|said| end.ends_with(said)) {
         return Marked::Empty;
     }
     let from = window(text);
@@ -136,11 +138,14 @@ fn concluded(text: &str, from: usize) -> Option<Found> {
     let lower = lowered(&rest[last.clone()]);
     let mut words = lower.split(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty());
     let first = words.next()?;
-    let concludes = tongue.is(first, Role::So) || lower.contains("therefore");
+    let concludes = tongue.is(first, Role::So)
+        || ["therefore", "conclude that", "solution:", "final answer"]
+            .iter()
+            .any(|said| lower.contains(said));
     let named =
         ["is the answer", "is our answer", "is the final answer"].iter().any(|said| lower.contains(said));
     let one = stated(rest, last.clone(), &found, tongue, false)
-        .filter(|one| (named || concludes && one.rank >= Rank::Computed) && one.rank > Rank::None)?;
+        .filter(|one| (named || concludes && one.rank >= Rank::New) && one.rank > Rank::None)?;
     let one = found_in(one, FoundBy::Statement);
     (!is_remark(&rest[last], tongue))
         .then(|| Found { span: one.span.start + from..one.span.end + from, ..one })
@@ -151,6 +156,10 @@ fn hashes(text: &str, from: usize) -> Option<Found> {
     let line = super::after_hashes(&text[from..]).map(str::trim).filter(|line| line.len() <= LINE)?;
     let start = line.as_ptr() as usize - text.as_ptr() as usize;
     let place = start..start + line.len();
+    // `#### The total is 56`
+    if is_prose(line) {
+        return statement_from(text, place, FoundBy::Hashes);
+    }
     Found::part(text, place, FoundBy::Hashes)
 }
 
@@ -180,8 +189,9 @@ fn corrected(text: &str, from: usize) -> Option<Found> {
     let rest = &text[from..];
     let (found, tongue) = (environments(rest), language(rest));
     sentences(rest, &found).into_iter().find_map(|sentence| {
-        let first = rest[sentence.clone()].split(|c: char| !c.is_alphabetic()).find(|w| !w.is_empty())?;
-        let opens = tongue.is(&first.to_lowercase(), Role::Contrast);
+        let mut words = rest[sentence.clone()].split(|c: char| !c.is_alphabetic()).map(str::to_lowercase);
+        let first = words.find(|word| !is_among(word, "|hmm|wait|oh"))?;
+        let opens = tongue.is(&first, Role::Contrast);
         let one = stated(rest, sentence.clone(), &found, tongue, false)
             .filter(|s| opens && s.rank >= Rank::Computed)?;
         let found = found_in(one, FoundBy::Statement);
@@ -209,7 +219,9 @@ fn code(text: &str) -> Option<Found> {
     let start = inside.rfind("```")? + 3;
     let first = inside[start..].find('\n')?;
     let place = start + first..inside.len();
-    let line = inside[place].trim();
+    // The output behind a prompt: `>>> 17 % 5`.
+    let block = inside[place].trim();
+    let line = if block.starts_with(">>>") { block.lines().next_back()? } else { block };
     let start = line.as_ptr() as usize - text.as_ptr() as usize;
     (!line.contains('\n') && !is_prose(line))
         .then(|| Found::part(text, start..start + line.len(), FoundBy::Code))?
@@ -227,7 +239,10 @@ fn option(text: &str) -> Option<Found> {
 
 /// A text that is nothing but mathematics.
 fn whole(text: &str) -> Option<Found> {
-    let plain = environments(text).is_empty() && !is_prose(text);
+    // Of the lines of a computation the last one counts; `x = 1` above `y = 2` is a system.
+    let computed = |line: &str| line.split_once('=').is_some_and(|(left, _)| left.trim().len() > 3);
+    let several = text.trim().lines().count() > 1 && text.lines().any(computed);
+    let plain = !several && environments(text).is_empty() && !is_prose(text);
     // The marks of a quotation and of a heading.
     let start = text.len() - text.trim_start_matches(['>', '#', ' ', '\n']).len();
     plain.then(|| Found::part(text, start..text.len(), FoundBy::Whole))?.map(reduced)
@@ -293,12 +308,15 @@ fn statement_from(text: &str, place: Range<usize>, rule: FoundBy) -> Option<Foun
         }
         return Some(Found { span: found.span.start + start..found.span.end + start, ..found });
     }
-    (said.len() <= WORDS).then(|| Found::part(text, from..from + said.len(), rule))?
+    // `not 50`
+    let denied = tongue.is(&said.split(' ').next().unwrap_or("").to_lowercase(), Role::Deny);
+    (said.len() <= WORDS && !denied).then(|| Found::part(text, from..from + said.len(), rule))?
 }
 
 /// True for a number with which the words beside it do something: `7 squared`, `half of 7`, `7 less than 20`.
 fn is_operand(text: &str, place: &Range<usize>) -> bool {
-    const BEHIND: &str = "squared|cubed|factorial|choose|dozen|less|fewer|more|th|st|nd|rd";
+    const BEHIND: &str =
+        "squared|cubed|factorial|choose|dozen|less|fewer|more|th|st|nd|rd|plus|minus|divided";
     const BEFORE: &str =
         "square|cube|root|half|twice|double|triple|third|quarter|logarithm|reciprocal|inverse|negation";
     let words = |text: &'_ str| text.to_lowercase();
@@ -306,9 +324,19 @@ fn is_operand(text: &str, place: &Range<usize>) -> bool {
     let before = before.rsplit(['.', '\n', ',']).next().unwrap_or("");
     let before: Vec<&str> =
         before.rsplit(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty()).take(3).collect();
-    let behind =
-        behind.trim_start_matches([' ', '$']).split(|c: char| !c.is_alphabetic()).next().unwrap_or("");
-    is_among(behind, BEHIND)
+    let mut behind = behind.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    let (word, next) = (behind.next().unwrap_or(""), behind.next().unwrap_or(""));
+    let ordinal = is_ordinal_ending(
+        text[..place.end]
+            .trim_start_matches(|c: char| !c.is_ascii_digit())
+            .trim_start_matches(|c: char| c.is_ascii_digit()),
+    );
+    // `6 times 7`, `6 to the power of 2`, `the 6th prime`
+    let goes_on = word == "times" && next.starts_with(|c: char| c.is_ascii_digit())
+        || (word, next) == ("to", "the")
+        || ordinal && !word.is_empty();
+    goes_on
+        || is_among(word, BEHIND)
         || match before[..] {
             ["of", noun, ..] => is_among(noun, BEFORE),
             [word, ..] => matches!(word, "twice" | "half" | "double" | "thrice"),
@@ -417,7 +445,9 @@ fn last_statement(text: &str) -> Option<Found> {
         {
             return Some(Found { value: None, rule: FoundBy::Whole, ..one });
         }
-        if rank >= Rank::Circumstance && !aside {
+        // `This is based on the 16 that she bought.`
+        let least = if said.trim_start().starts_with("This ") { Rank::New } else { Rank::Circumstance };
+        if rank >= least && !aside {
             return Some(one);
         }
         if fallback.as_ref().is_none_or(|(known, _)| *known < rank) {

@@ -65,6 +65,7 @@ impl<'a> Lexer<'a> {
             "negative" | "minus" | "Negative" | "Minus" if self.spelling.wide => Token::Minus,
             "x" | "X" if self.spelling.wide && self.between_numbers() => Token::Times,
             "U" if self.between_intervals() => Token::Union,
+            "in" if behind_value && self.ends_value() => Token::Text(word.to_owned()),
             "in" if !behind_value => Token::Relation(Relation::In),
             _ if behind_value && units::is_percent(word) => Token::Percent,
             _ if behind_value && units::is_plain_unit(word) => Token::Text(word.to_owned()),
@@ -91,6 +92,11 @@ impl<'a> Lexer<'a> {
                 other => Token::Symbol(other.to_string()),
             });
         }
+    }
+
+    /// True if nothing follows here but a power: `in` is a unit.
+    fn ends_value(&self) -> bool {
+        self.rest().trim_start_matches(['$', ' ', '.', '}']).chars().next().is_none_or(|c| c == '^')
     }
 
     /// Multiplies by a power of a thousand.
@@ -165,6 +171,14 @@ impl<'a> Lexer<'a> {
             self.push(joined_by(joins));
             return Ok(());
         }
+        // `cats and`
+        if let Some((head, last)) = inside.rsplit_once(BLANK)
+            && let Some(joins) = words::connective(last)
+        {
+            self.text_in(head)?;
+            self.push(joined_by(joins));
+            return Ok(());
+        }
         if self.behind_value() {
             let (first, rest) = inside.split_once(BLANK).unwrap_or((inside, ""));
             if let Some(power) = words::power_of_thousand(first) {
@@ -181,18 +195,13 @@ impl<'a> Lexer<'a> {
         }
         let token = match inside {
             "" => return Ok(()),
-            "in" if self.behind_value()
-                && matches!(
-                    self.rest().trim_start_matches(['$', ' ', '.', '}']).chars().next(),
-                    None | Some('^')
-                ) =>
-            {
-                Token::Text("in".into())
-            }
+            "in" if self.behind_value() && self.ends_value() => Token::Text("in".into()),
             "in" => Token::Relation(Relation::In),
             "e" => Token::Euler,
             "i" => Token::Imaginary,
             "mod" => Token::Modulus,
+            "Re" => Token::Operator("Re"),
+            "Im" => Token::Operator("Im"),
             "%" | "\\%" => Token::Percent,
             _ if words::is_hedge(inside) => return Ok(()),
             // A condition of a function in pieces.

@@ -46,7 +46,7 @@ fn disagreements(all: &[Statement]) -> [Vec<String>; 2] {
 #[test]
 fn a_statement_answers_its_reference_and_no_other() {
     let all = table("statements.tsv");
-    for class in 1..=22 {
+    for class in 1..=23 {
         let count = all.iter().filter(|s| s.class == class).count();
         assert!(count >= 15, "class {class} has {count} cases");
     }
@@ -63,7 +63,7 @@ fn statements_labelled_blind_are_judged_as_recorded() {
     let cases: usize = all.iter().map(|s| usize::from(s.right.is_some()) + s.wrong.len()).sum();
     let [accepted, refused] = disagreements(&all);
     println!("{cases} cases, {} accepted and {} refused wrongly", accepted.len(), refused.len());
-    assert_eq!((cases, accepted.len(), refused.len()), (4075, 36, 35), "{accepted:#?} {refused:#?}");
+    assert_eq!((cases, accepted.len(), refused.len()), (4075, 32, 26), "{accepted:#?} {refused:#?}");
 }
 
 /// The text of a solution without the annotations of a calculator, and its answer, both as they stand before and
@@ -130,7 +130,7 @@ fn solutions_without_their_mark_answer_their_problem_and_not_the_next() {
     assert!(refused <= 20 && accepted == 0, "{refused} {accepted}");
     let math = math500(&folder);
     let (refused, accepted) = errors("MATH-500 without boxes", &math);
-    assert!(refused <= 60 && accepted == 0, "{refused} {accepted}");
+    assert!(refused <= 33 && accepted == 0, "{refused} {accepted}");
     let marked: Vec<_> = test.iter().map(|(a, s)| (a.clone(), format!("{s}\n#### {a}"))).collect();
     assert_eq!(errors("GSM8K with ####", &marked), (0, 0));
 }
