@@ -64,8 +64,7 @@ fn applies(node: &Node) -> bool {
 }
 
 /// Both with an unknown in place of each application of a function: two are one where the function and its arguments
-/// are.
-/// A letter before a sum that the other side has as a factor is one: `\frac{h(a+b)}{2}` and `\frac12 (a+b)h`.
+/// are. A letter before a sum that the other side has as a factor is one: `\frac{h(a+b)}{2}` and `\frac12 (a+b)h`.
 fn unapplied(a: &Node, b: &Node, budget: &mut Budget) -> Result<(Node, Node), Reason> {
     let mut known: Vec<Node> = Vec::new();
     let multiplies = |name: &str| {

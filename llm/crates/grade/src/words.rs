@@ -60,8 +60,7 @@ pub(super) fn number_word(text: &str) -> Option<u32> {
 }
 
 /// The digits of a number in English words at the beginning of a text, and the bytes that it takes: `twenty-one`,
-/// `two thirds`. The
-/// pronoun "one" is none.
+/// `two thirds`. The pronoun "one" is none.
 pub(super) fn numeral(text: &str) -> Option<(String, usize)> {
     const PARTS: &str = "half third quarter fifth sixth seventh eighth ninth tenth";
     let (mut said, mut end, mut found) = (String::new(), 0, None);
@@ -145,8 +144,7 @@ pub(super) fn is_date(text: &str) -> bool {
 }
 
 /// True if two texts that are the same words in lower case are words, and no symbols whose case tells them apart:
-/// `East` and `east`,
-/// but not `kT` and `KT`.
+/// `East` and `east`, but not `kT` and `KT`.
 pub(super) fn folds(a: &str, b: &str) -> bool {
     let words = |text: &str| {
         let commands = text.split('\\').enumerate().map(|(i, part)| {

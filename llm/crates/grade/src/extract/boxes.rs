@@ -10,7 +10,7 @@ use crate::words;
 pub const BOXED: &[u8] = br"\boxed{";
 
 /// Words before and behind a box that may deny it.
-const BESIDE: usize = 4;
+const BESIDE: usize = 5;
 
 /// A closed box: its place, and that of its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,13 +114,15 @@ fn denied(text: &str, place: &Place) -> bool {
     let judged = match &behind[..] {
         ["is" | "was", "not" | "never", "the" | "a" | "right" | "correct" | "valid" | "possible", ..] => true,
         ["isn't" | "wasn't" | "cannot" | "can't", ..] => true,
-        ["is" | "was" | "must" | "seems", rest @ ..] => rest
+        // `, which is incorrect`, `but that turned out to be wrong`
+        words => words
             .iter()
-            .take(2)
-            .any(|word| matches!(*word, "wrong" | "incorrect" | "false" | "impossible" | "invalid")),
-        _ => false,
+            .find(|word| !words::is_among(word, "which|but|that|this|it|is|was|must|seems|be|turned|out|to"))
+            .is_some_and(|word| words::is_among(word, "wrong|incorrect|false|impossible|invalid")),
     };
-    judged || struck || asked || words.iter().any(|word| words::is_among(word, DENY))
+    let example = sentence(before).trim_start().to_lowercase().starts_with("for example");
+    let ruled_out = words.windows(2).any(|pair| pair[0] == "out" && pair[1].starts_with("rule"));
+    judged || struck || asked || example || ruled_out || words.iter().any(|word| words::is_among(word, DENY))
 }
 
 /// The part of the last sentence that stands in a text.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::boxes::{answer_place, last_box};
-use super::chain::{Kind, formula};
+use super::chain::{Formula, Kind, formula};
 use super::clause::{Rank, Stated};
 use super::clean::{Clean, cleaned, lowered};
 use super::environments::{Environment, environments};
@@ -146,9 +146,7 @@ fn concluded(text: &str, from: usize) -> Option<Found> {
         ["is the answer", "is our answer", "is the final answer"].iter().any(|said| lower.contains(said));
     let one = stated(rest, last.clone(), &found, tongue, false)
         .filter(|one| (named || concludes && one.rank >= Rank::New) && one.rank > Rank::None)?;
-    let one = found_in(one, FoundBy::Statement);
-    (!is_remark(&rest[last], tongue))
-        .then(|| Found { span: one.span.start + from..one.span.end + from, ..one })
+    (!is_remark(&rest[last], tongue)).then(|| found_in(one, FoundBy::Statement, from))
 }
 
 /// The line behind the last `####`.
@@ -194,9 +192,7 @@ fn corrected(text: &str, from: usize) -> Option<Found> {
         let opens = tongue.is(&first, Role::Contrast);
         let one = stated(rest, sentence.clone(), &found, tongue, false)
             .filter(|s| opens && s.rank >= Rank::Computed)?;
-        let found = found_in(one, FoundBy::Statement);
-        (!is_remark(&rest[sentence], tongue))
-            .then(|| Found { span: found.span.start + from..found.span.end + from, ..found })
+        (!is_remark(&rest[sentence], tongue)).then(|| found_in(one, FoundBy::Statement, from))
     })
 }
 
@@ -271,10 +267,10 @@ fn group(text: &str, found: &[Environment]) -> Option<String> {
     Some(parts.join(" , ") + &statement::unit(&text[found[found.len() - 1].outer.end..]))
 }
 
-fn found_in(stated: Stated, rule: FoundBy) -> Found {
-    let Stated { formula, .. } = stated;
-    let value = formula.value;
-    Found { answer: formula.answer.trim().to_owned(), value, span: formula.place, rule }
+/// A value stated in the part of a text that begins at `from`.
+fn found_in(stated: Stated, rule: FoundBy, from: usize) -> Found {
+    let Formula { answer, value, place, .. } = stated.formula;
+    Found { answer: answer.trim().to_owned(), value, span: place.start + from..place.end + from, rule }
 }
 
 /// The answer behind words that announce it, in the first sentence there that says something.
@@ -302,11 +298,10 @@ fn statement_from(text: &str, place: Range<usize>, rule: FoundBy) -> Option<Foun
     }
     let tongue = language(rest);
     if let Some(one) = stated(rest, sentence.clone(), &found, tongue, true) {
-        let found = found_in(one, rule);
-        if is_operand(rest, &found.span) {
+        if is_operand(rest, &one.formula.place) {
             return Found::part(text, from..from + said.len(), rule);
         }
-        return Some(Found { span: found.span.start + start..found.span.end + start, ..found });
+        return Some(found_in(one, rule, start));
     }
     // `not 50`
     let denied = tongue.is(&said.split(' ').next().unwrap_or("").to_lowercase(), Role::Deny);
@@ -326,11 +321,7 @@ fn is_operand(text: &str, place: &Range<usize>) -> bool {
         before.rsplit(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty()).take(3).collect();
     let mut behind = behind.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
     let (word, next) = (behind.next().unwrap_or(""), behind.next().unwrap_or(""));
-    let ordinal = is_ordinal_ending(
-        text[..place.end]
-            .trim_start_matches(|c: char| !c.is_ascii_digit())
-            .trim_start_matches(|c: char| c.is_ascii_digit()),
-    );
+    let ordinal = is_ordinal_ending(text[place.clone()].trim_start_matches(|c: char| c.is_ascii_digit()));
     // `6 times 7`, `6 to the power of 2`, `the 6th prime`
     let goes_on = word == "times" && next.starts_with(|c: char| c.is_ascii_digit())
         || (word, next) == ("to", "the")
@@ -436,8 +427,7 @@ fn last_statement(text: &str) -> Option<Found> {
         };
         spoken = true;
         let identity = one.formula.left.is_some();
-        let one = found_in(one, FoundBy::Statement);
-        let one = Found { span: one.span.start + from..one.span.end + from, ..one };
+        let one = found_in(one, FoundBy::Statement, from);
         // A formula and nothing else asks to be solved.
         if let [only] = &found[..]
             && only.outer.len() == window.trim().len()

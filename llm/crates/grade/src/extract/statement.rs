@@ -1,10 +1,9 @@
 //! A grammar of statements: the values of a sentence, their parts in it, and the one that the sentence states.
 //!
 //! A sentence is a list of function words, marks and values (`language.rs`). Each value is new (behind a verb), a
-//! circumstance
-//! (behind a preposition), known (behind a definite article), or none of the statement (in a condition, a comparison, a
-//! question, a remark, or denied). Of the highest rank the last value is stated; behind words that announce an answer
-//! the first.
+//! circumstance (behind a preposition), known (behind a definite article), or none of the statement (in a condition, a
+//! comparison, a question, a remark, or denied). Of the highest rank the last value is stated; behind words that
+//! announce an answer the first.
 
 use std::ops::Range;
 

@@ -167,14 +167,12 @@ impl<'a> Lexer<'a> {
             return self.text_with_math(inside);
         }
         let inside = inside.trim().trim_matches(BLANK);
-        if let Some(joins) = words::connective(inside.trim_matches([',', ' '])) {
-            self.push(joined_by(joins));
-            return Ok(());
-        }
-        // `cats and`
-        if let Some((head, last)) = inside.rsplit_once(BLANK)
-            && let Some(joins) = words::connective(last)
-        {
+        // `and`, `cats and`
+        let last = inside.rsplit_once(BLANK).unwrap_or(("", inside));
+        let ends = [("", inside), last].into_iter().find_map(|(head, word)| {
+            words::connective(word.trim_matches([',', ' '])).map(|joins| (head, joins))
+        });
+        if let Some((head, joins)) = ends {
             self.text_in(head)?;
             self.push(joined_by(joins));
             return Ok(());

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use grpo_lambda_grade::{Answer, Grader, Rules};
+use grpo_lambda_grade::{Answer, Grader, Rules, answer_place};
 use rayon::prelude::*;
 use serde_json::Value;
 
@@ -80,17 +80,10 @@ fn gsm8k(folder: &Path, name: &str) -> Vec<(String, String)> {
 /// A text with the braces and names of its boxes taken off.
 fn without_boxes(text: &str) -> String {
     let mut out = text.to_owned();
-    while let Some(at) = out.rfind("\\boxed{") {
-        let mut depth = 0;
-        let inside = at + "\\boxed{".len();
-        let close = out[inside..].char_indices().find(|(i, c)| {
-            let escaped = out[..inside + i].ends_with('\\');
-            depth += i32::from(*c == '{' && !escaped) - i32::from(*c == '}' && !escaped);
-            depth < 0
-        });
-        let Some((length, _)) = close else { break };
-        out.replace_range(inside + length..=inside + length, "");
-        out.replace_range(at..inside, "");
+    while let Some(inside) = answer_place(&out) {
+        let start = out[..inside.start].rfind("\\boxed").unwrap();
+        out.replace_range(inside.end..=inside.end, "");
+        out.replace_range(start..inside.start, "");
     }
     out
 }
