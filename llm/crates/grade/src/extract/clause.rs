@@ -91,6 +91,8 @@ struct Reader {
     participle: bool,
     /// The sentence begins with a word that bears a number.
     heading: bool,
+    /// The writer speaks of the text: `We can solve this in 5 steps`.
+    speaks: bool,
     /// Right behind a colon.
     colon: bool,
     /// Behind the first end of a range: `from 7 to 5`.
@@ -306,8 +308,9 @@ impl Reader {
         // `by day 5`
         let numbered = self.before == Some(Role::Label);
         let aside = self.before == Some(Role::Preposition) || part || (numbered || measures) && !computed;
-        // `in 5 steps`, `problem 12 of 30 problems`: a count of what the text speaks of.
-        let about_text = matches!(behind, [Item::Word(noun), ..] if is_among(noun, OF_THE_TEXT));
+        // `We can solve this in 5 steps`
+        let about_text =
+            self.speaks && matches!(behind, [Item::Word(noun), ..] if is_among(noun, OF_THE_TEXT));
         let ends_range = std::mem::take(&mut self.ranges) && self.last_word == "to";
         self.ranges = self.last_word == "from";
         let rank = if self.denied
@@ -358,7 +361,8 @@ pub(super) fn ranked(items: &[Item], language: &Language) -> Vec<Stated> {
     let first = if let Some(Item::Word(word)) = items.first() { word.as_str() } else { "" };
     let (participle, heading) = (first.ends_with("ing"), language.is(first, Role::Label));
     let clause = if participle { In::Condition } else { In::Statement };
-    let mut reader = Reader { clause, participle, heading, ..Reader::default() };
+    let mut reader =
+        Reader { clause, participle, heading, speaks: is_among(first, "we|i|you"), ..Reader::default() };
     for (i, item) in items.iter().enumerate() {
         match item {
             Item::Mark(mark) => reader.mark(*mark),

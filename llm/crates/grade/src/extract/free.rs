@@ -77,7 +77,7 @@ fn marked(text: &str) -> Marked {
     // `The answer is 16. Hmm, actually no.`
     const TAKEN_BACK: &str =
         "actually no|that's wrong|that is wrong|can't be right|cannot be right|not right|not correct";
-    let end = lowered(text.trim_end().trim_end_matches(['.', '!']));
+    let end = lowered(text.trim_end().trim_end_matches(['.', '!']).rsplit('\n').next().unwrap_or(""));
     if TAKEN_BACK.split('|').any(|said| end.ends_with(said)) {
         return Marked::Empty;
     }
@@ -436,7 +436,9 @@ fn last_statement(text: &str) -> Option<Found> {
             return Some(Found { value: None, rule: FoundBy::Whole, ..one });
         }
         // `This is based on the 16 that she bought.`
-        let least = if said.trim_start().starts_with("This ") { Rank::New } else { Rank::Circumstance };
+        let comment = said.trim_start().strip_prefix("This is ");
+        let comment = comment.is_some_and(|rest| rest.starts_with(char::is_alphabetic));
+        let least = if comment { Rank::New } else { Rank::Circumstance };
         if rank >= least && !aside {
             return Some(one);
         }
