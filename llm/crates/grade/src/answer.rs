@@ -4,7 +4,7 @@ use super::budget::{Budget, LONGEST};
 use super::compare;
 use super::fold::folded;
 use super::integer::Integer;
-use super::kind::Kind;
+use super::kind::{Kind, is_infinite};
 use super::lex::Spelling;
 use super::node::Node;
 use super::normal;
@@ -94,8 +94,7 @@ impl Answer {
     }
 
     /// Compares two answers by the rules of this one. The order matters only to two lenient rules:
-    /// [`Rule::BaseDropped`] and
-    /// [`Rule::DecimalComma`] take this side for the reference.
+    /// [`Rule::BaseDropped`] and [`Rule::DecimalComma`] take this side for the reference.
     pub fn compare(&self, other: &Answer) -> Verdict {
         self.compare_by(other, self.rules)
     }
@@ -246,8 +245,7 @@ fn any_same(own: &[&Reading], others: &[&Reading], rules: Rules, decimal: bool) 
                 Ok(true) if rules.has(Rule::Evaluated) => {
                     return Verdict::decided(true, budget.used().with(Rule::Evaluated));
                 }
-                Ok(true) => {}
-                Ok(false) => {}
+                Ok(_) => {}
                 Err(reason) => open = Some(reason),
             }
         }
@@ -270,17 +268,11 @@ fn without_arrows(node: &Node) -> Node {
 }
 
 /// True if `listed` joins two values by a word, or one of them is infinite, and `reference` is a pair in round
-/// brackets: these are the ends of an open
-/// interval, or what else they are, but no pair.
+/// brackets: these are the ends of an open interval, or what else they are, but no pair.
 fn are_ends(reference: &Node, listed: &Reading) -> bool {
     let (Node::Group('(', pair, ')'), Node::List(values)) = (reference, &listed.node) else { return false };
-    let infinite = |end: &Node| match end {
-        Node::Infinity => true,
-        Node::Sum(terms) => matches!(terms.as_slice(), [(_, Node::Infinity)]),
-        _ => false,
-    };
     let named = compare::names::assignments(&listed.node).is_some();
-    pair.len() == 2 && !named && (listed.joined || values.iter().any(infinite))
+    pair.len() == 2 && !named && (listed.joined || values.iter().any(is_infinite))
 }
 
 /// True if the comma of a text is a decimal sign rather than one of a list: the only one, between one digit and two,
@@ -314,14 +306,13 @@ fn readings(text: &str) -> Result<Vec<Reading>, Reason> {
     if text.len() > LONGEST {
         return Err(Reason::TooLarge(format!("an answer of {} bytes, more than {LONGEST}", text.len())));
     }
-    // `2024-03-05` is no difference.
+    // `5 March`, and `2024-03-05`, which is no difference.
     let digits = |part: &str, n: usize| part.len() == n && part.bytes().all(|b| b.is_ascii_digit());
-    if let [year, month, day] = text.split('-').collect::<Vec<_>>()[..]
-        && digits(year, 4)
-        && digits(month, 2)
-        && digits(day, 2)
-    {
-        return Ok(vec![Reading::plain(Node::Words(words::canonical(text)))]);
+    let dashed = matches!(text.split('-').collect::<Vec<_>>()[..],
+        [year, month, day] if digits(year, 4) && digits(month, 2) && digits(day, 2));
+    let date = words::canonical(text);
+    if dashed || !text.contains('\\') && date.contains(char::is_alphabetic) && words::is_date(&date) {
+        return Ok(vec![Reading::plain(Node::Words(date))]);
     }
     let mut budget = Budget::new(Rules::STRICT);
     match parse(text, Spelling::STRICT, &mut budget) {
@@ -354,8 +345,9 @@ fn in_dollars(reading: &mut Reading) {
     let value = std::mem::replace(&mut reading.node, Node::Infinity);
     reading.node = match value {
         // `\$3.50 \text{ per hour}`
-        Node::Unit(inner, unit @ Unit::Noun(_)) if unit.is_silent(true) => {
-            Node::Unit(inner, Unit::Measure("dollar".into()))
+        Node::Unit(inner, Unit::Noun(words)) => Node::Unit(inner, Unit::Noun(format!("dollar {words}"))),
+        Node::Unit(inner, Unit::Measure(rate)) if rate.starts_with('/') => {
+            Node::Unit(inner, Unit::Noun(format!("dollar per {}", &rate[1..])))
         }
         unit @ Node::Unit(..) => unit,
         value => Node::Unit(Box::new(value), Unit::Measure("dollar".into())),

@@ -1,8 +1,7 @@
 //! Complex numbers of some hundred bits, each with a bound on its error.
 //!
-//! The bound is the power of two that the distance from the true value does not exceed. It is carried coarsely,
-//! always upwards,
-//! so that two values further apart than their bounds are proved to differ.
+//! The bound is the power of two that the distance from the true value does not exceed. It is carried coarsely, always
+//! upwards, so that two values further apart than their bounds are proved to differ.
 
 use std::cell::RefCell;
 
@@ -376,10 +375,9 @@ mod tests {
         between(&a.re, &b.re).max(between(&a.imaginary(EXACTLY), &b.imaginary(EXACTLY)))
     }
 
-    /// Asserts that values of a function lie within their error of the true value, whatever of the argument's error
-    /// is used up and
-    /// however few bits it has, and that the error is at most so many bits too large: for a rounded value, and for
-    /// one that is off.
+    /// Asserts that values of a function lie within their error of the true value, whatever of the argument's error is
+    /// used up and however few bits it has, and that the error is at most so many bits too large: for a rounded value,
+    /// and for one that is off.
     fn holds(
         name: &str,
         values: &[Value],

@@ -1,16 +1,12 @@
 //! Rational functions, compared by their values at random points of two prime fields.
 //!
-//! Symbols, pi and e take fixed pseudo-random values and i a root of -1, so that evaluation respects every identity
-//! of rational
-//! functions over Q(i). A difference at one point is therefore a proof. Agreement is not: a difference of degree at
-//! most d that is
-//! not zero vanishes at a random point of a field of p elements with probability at most d/p (Schwartz and Zippel),
-//! and its
-//! coefficients may all be divisible by p. With p > 2^61 and d <= 2^24, as enforced, agreement at two points in each
-//! of two
-//! fields happens by accident with probability below 2^-140 for the points, and below 2^-100 for the coefficients of
-//! answers of at most
-//! 8 KiB if the two primes are thought of as random 62-bit primes. The points are the same in every run.
+//! Symbols, pi and e take fixed pseudo-random values and i a root of -1, so that evaluation respects every identity of
+//! rational functions over Q(i). A difference at one point is therefore a proof. Agreement is not: a difference of
+//! degree at most d that is not zero vanishes at a random point of a field of p elements with probability at most d/p
+//! (Schwartz and Zippel), and its coefficients may all be divisible by p. With p > 2^61 and d <= 2^24, as enforced,
+//! agreement at two points in each of two fields happens by accident with probability below 2^-140 for the points, and
+//! below 2^-100 for the coefficients of answers of at most 8 KiB if the two primes are thought of as random 62-bit
+//! primes. The points are the same in every run.
 
 use num_bigint::BigInt;
 use num_integer::Integer as _;

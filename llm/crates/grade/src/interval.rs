@@ -128,9 +128,7 @@ fn overlap(a: &Interval, b: &Interval, budget: &mut Budget) -> Result<Option<Int
 }
 
 /// The set of inequalities with commas between them: they hold together if that leaves a part of the line and their
-/// union is all of
-/// it; else they are alternatives.
-/// Errors if both readings leave a part of the line.
+/// union is all of it; else they are alternatives. Errors if both readings leave a part of the line.
 fn listed(items: &[Node], budget: &mut Budget) -> Result<Intervals, Reason> {
     let holes = |n: &Node| match n {
         Node::Chain(first, rest, _) => unequal(first, rest).is_some() || in_reals(first, rest).is_some(),

@@ -125,7 +125,7 @@ fn counts(node: &Node) -> bool {
     matches!(node, Node::Unit(_, Unit::Noun(words)) if !words.is_empty())
 }
 
-fn is_infinite(node: &Node) -> bool {
+pub(super) fn is_infinite(node: &Node) -> bool {
     *node == Node::Infinity || *node == Node::minus_infinity()
 }
 

@@ -9,24 +9,21 @@
 //! the verdict that
 //! rests on it. Training uses [`Rules::STRICT`]; [`Rules::LENIENT`] adds the conventions that people accept.
 //!
-//! - A decimal is the exact number it spells. With at least 6 significant digits it also equals every value that
-//!   rounds to it:
-//!   0.333333 is 1/3 and 0.33 is not.
-//! - Rational functions are compared at seeded points of two prime fields (chance of a false "equal" below 2^-100,
-//!   see `field.rs`);
-//!   a "different" from there is proved. Constants with radicals, pi, e, logarithms or trigonometric functions are
-//!   evaluated with an error bound to 256 and then 640 bits: apart by more than the bound is proved different, closer
-//!   than
-//!   2^-128 of their size is called equal. Other expressions with symbols are evaluated at seeded points, their symbols
-//!   being positive numbers (with either sign beside an absolute value, whole numbers beside floors and factorials).
+//! - A decimal is the exact number it spells. With at least 6 significant digits it also equals every value that rounds
+//!   to it: 0.333333 is 1/3 and 0.33 is not.
+//! - Rational functions are compared at seeded points of two prime fields (chance of a false "equal" below 2^-100, see
+//!   `field.rs`); a "different" from there is proved. Constants with radicals, pi, e, logarithms or trigonometric
+//!   functions are evaluated with an error bound to 256 and then 640 bits: apart by more than the bound is proved
+//!   different, closer than 2^-128 of their size is called equal. Other expressions with symbols are evaluated at
+//!   seeded points, their symbols being positive numbers (with either sign beside an absolute value, whole numbers
+//!   beside floors and factorials).
 //! - Two known units of different dimension make the answers differ; so do two of one dimension where conversion is
 //!   off.
 //! - A list without brackets has no order, a tuple has one; `(1,2)` is not `[1,2]`. `\log` is to base 10.
 //! - The lenient rules are tried only if the strict ones do not find the answers equal, so that they never take an
 //!   `equal` away.
 //! - An answer that cannot be read, has no value, or takes too many steps gets a reason in place of a verdict. Steps
-//!   are counted,
-//!   not seconds: the verdict depends only on the two texts and the rules.
+//!   are counted, not seconds: the verdict depends only on the two texts and the rules.
 
 mod answer;
 mod ball;
@@ -61,7 +58,7 @@ mod words;
 
 /// The revision of the grader: a change that gives a pair of texts another verdict raises it, and no run is continued
 /// under another one.
-pub const REVISION: u32 = 2;
+pub const REVISION: u32 = 3;
 
 pub use answer::Answer;
 pub use extract::{BOXED, Extraction, Found, FoundBy, Prediction, answer_place};

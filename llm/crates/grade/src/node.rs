@@ -141,9 +141,8 @@ pub(super) enum Node {
     Product(Vec<(bool, Node)>),
     Power(Box<Node>, Box<Node>),
     Call(Function, Vec<Node>),
-    /// A function that is only named and its arguments: `f(2x)`; a sign and the letters that it names, in their
-    /// order: `\angle ABC`;
-    /// a derivative `d/dx` and what it is of.
+    /// A function that is only named and its arguments: `f(2x)`; a sign and the letters that it names, in their order:
+    /// `\angle ABC`; a derivative `d/dx` and what it is of.
     Apply(String, Vec<Node>),
     Logic(Logic, Vec<Node>),
     Time(Clock),

@@ -1,10 +1,9 @@
 //! Normal forms of constants: values, as against arithmetic that is still to be done.
 //!
 //! A rational number is in normal form as an integer, a decimal, a fraction of integers that is no integer
-//! (`\frac{6}{8}`, but not
-//! `\frac{52}{2}`), a mixed number, or a decimal times a power of ten. Another constant is if no rational part of it
-//! is to be worked out
-//! (`2\sqrt{8}`, but not `2\sqrt{9}`), and if it has a sum or a function only where the reference has one.
+//! (`\frac{6}{8}`, but not `\frac{52}{2}`), a mixed number, or a decimal times a power of ten. Another constant is if
+//! no rational part of it is to be worked out (`2\sqrt{8}`, but not `2\sqrt{9}`), and if it has a sum or a function
+//! only where the reference has one.
 
 use num_integer::Integer as _;
 use num_traits::One;

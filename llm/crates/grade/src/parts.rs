@@ -7,7 +7,8 @@ const LETTERS: [[&str; 8]; 2] =
 /// The text with an assignment for each part; `None` for a text that does not begin with the letter of the first part
 /// and has a second.
 pub(super) fn assigned(text: &str) -> Option<String> {
-    LETTERS.iter().find_map(|letters| by(text, letters))
+    let text = text.replace("\\ ", " ");
+    LETTERS.iter().find_map(|letters| by(&text, letters))
 }
 
 fn by(text: &str, letters: &[&str; 8]) -> Option<String> {

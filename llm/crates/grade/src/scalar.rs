@@ -64,8 +64,7 @@ fn applies(node: &Node) -> bool {
 }
 
 /// Both with an unknown in place of each application of a function: two are one where the function and its arguments
-/// are.
-/// A letter that the other side has as a factor, too, is one: `\frac{h(a+b)}{2}` and `\frac12 (a+b)h`.
+/// are. A letter before a sum that the other side has as a factor is one: `\frac{h(a+b)}{2}` and `\frac12 (a+b)h`.
 fn unapplied(a: &Node, b: &Node, budget: &mut Budget) -> Result<(Node, Node), Reason> {
     let mut known: Vec<Node> = Vec::new();
     let multiplies = |name: &str| {
@@ -93,7 +92,7 @@ fn replaced(
         return Err(reason);
     }
     let Node::Apply(name, arguments) = &out else { return Ok(out) };
-    if let (true, [one]) = (multiplies(name), &arguments[..]) {
+    if let (true, [one @ Node::Sum(_)]) = (multiplies(name), &arguments[..]) {
         return Ok(Node::Product(vec![(false, Node::Symbol(name.clone())), (false, one.clone())]));
     }
     for (i, other) in known.iter().enumerate() {
@@ -287,9 +286,14 @@ fn functions(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     if at_points(&[a, b], budget, differs)? {
         return Ok(false);
     }
-    // With a root the sign of a symbol may matter: `\sqrt{x^2}` is not x.
-    for seed in 0..if domain(&[a, b]) == Symbols::Positive { SIGNED } else { 0 } {
-        let place = EvaluationPoint { symbols: Symbols::Signed, seed, precision: PRECISION[0] };
+    // With a root the sign of a symbol may matter, `\sqrt{x^2}` is not x; with a floor, that it is whole.
+    let symbols = match domain(&[a, b]) {
+        Symbols::Positive => Symbols::Signed,
+        Symbols::ByName => Symbols::Whole,
+        Symbols::Signed | Symbols::Whole => return Ok(true),
+    };
+    for seed in 0..SIGNED {
+        let place = EvaluationPoint { symbols, seed, precision: PRECISION[0] };
         if let (true, Ok(x), Ok(y)) = (
             is_real(a, place, budget)? && is_real(b, place, budget)?,
             place.value(a, budget),

@@ -46,9 +46,8 @@ fn entry(word: &str) -> Option<&'static Entry> {
     UNITS.iter().find(|entry| entry.names.contains(&word))
 }
 
-/// The canonical name of a unit in text: singular, without its power. A symbol keeps its case (`mW` is no `MW`, `g`
-/// no `G`); a word
-/// does not.
+/// The canonical name of a unit in text: singular, without its power. A symbol keeps its case (`mW` is no `MW`, `g` no
+/// `G`); a word does not.
 pub(super) fn canonical(word: &str) -> Option<&'static str> {
     let symbol = word.len() < 2 || word.len() < 4 && word.starts_with('M');
     let folded = || entry(&word.to_lowercase()).filter(|_| !symbol);
@@ -89,17 +88,20 @@ impl Unit {
         !all().any(|word| is_among(word, CHANGES)) && (words.is_empty() || all().any(known))
     }
 
-    /// True if both are words for the same thing, of which one may say more of it: `minutes` and
-    /// `minutes of an hour`, `apples`
-    /// and `red apples`; `nautical miles` are other miles.
+    /// True if both are words for the same thing, of which one may say more of it: `minutes` and `minutes of an hour`,
+    /// `apples` and `red apples`; `nautical miles` are other miles.
     pub(super) fn is_same(&self, other: &Unit) -> bool {
         let (Unit::Measure(a) | Unit::Noun(a), Unit::Measure(b) | Unit::Noun(b)) = (self, other);
         let one = |text: &str| {
-            text.split(' ')
+            text.replace('/', " per ")
+                .split(' ')
                 .map(|word| canonical(word).unwrap_or(singular(word)).to_owned())
                 .collect::<Vec<_>>()
         };
         let (a, b) = (one(a), one(b));
+        if let (Unit::Measure(_), Unit::Measure(_)) = (self, other) {
+            return a == b;
+        }
         let (short, long) = if a.len() < b.len() { (a, b) } else { (b, a) };
         let more = if long.starts_with(&short) {
             &long[short.len()..]

@@ -36,7 +36,7 @@ pub(super) fn is_hedge(text: &str) -> bool {
     is_among(text.to_ascii_lowercase().trim_matches([' ', ',', ':']), HEDGES)
 }
 
-/// The number that English words name: up to 999, and as many thousands or millions.
+/// The number that English words name, below a thousand millions.
 pub(super) fn number_word(text: &str) -> Option<u32> {
     const SMALL: &str = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen \
                          fifteen sixteen seventeen eighteen nineteen";
@@ -45,31 +45,34 @@ pub(super) fn number_word(text: &str) -> Option<u32> {
     if let Some(n) = place(SMALL, text) {
         return Some(n);
     }
-    if let Some((count, scale)) = text.rsplit_once(' ')
-        && let Some(power @ 1..=2) = power_of_thousand(scale)
+    for (scale, power, most) in [("million", 1_000_000, 1000), ("thousand", 1000, 1000), ("hundred", 100, 10)]
     {
-        return number_word(count)?.checked_mul(1000u32.pow(power as u32));
-    }
-    if let Some((count, rest)) = text.split_once("hundred") {
-        let count =
-            if count.is_empty() { 1 } else { place(SMALL, count.trim()).filter(|n| (1..10).contains(n))? };
-        let rest = rest.trim().trim_start_matches("and ");
-        return Some(count * 100 + if rest.is_empty() { 0 } else { number_word(rest).filter(|n| *n < 100)? });
+        let Some((count, rest)) = text.split_once(scale) else { continue };
+        let part = |text: &str, below: u32| match text.trim().trim_start_matches("and ") {
+            "" => None,
+            words => Some(number_word(words).filter(|n| *n < below)),
+        };
+        let count = part(count, most).unwrap_or((power == 100).then_some(1))?;
+        return Some(count * power + part(rest, power).unwrap_or(Some(0))?);
     }
     let (tens, ones) = text.split_once(' ').unwrap_or((text, "zero"));
     Some((place(TENS, tens)? + 2) * 10 + place(SMALL, ones).filter(|n| *n < 10)?)
 }
 
 /// The digits of a number in English words at the beginning of a text, and the bytes that it takes: `twenty-one`,
-/// `two thirds`. The
-/// pronoun "one" is none.
+/// `two thirds`. The pronoun "one" is none.
 pub(super) fn numeral(text: &str) -> Option<(String, usize)> {
-    const PARTS: &str = "halves thirds quarters fifths sixths sevenths eighths ninths tenths";
+    const PARTS: &str = "half third quarter fifth sixth seventh eighth ninth tenth";
     let (mut said, mut end, mut found) = (String::new(), 0, None);
     loop {
         let length = text[end..].bytes().take_while(u8::is_ascii_alphabetic).count();
         let word = text[end..end + length].to_ascii_lowercase();
-        if let (Some((n, _)), Some(part)) = (found, PARTS.split(' ').position(|part| part == word)) {
+        // `one half`, `two thirds`, but not the ordinal `twenty fifth`
+        let one = if word == "halves" { "half" } else { word.trim_end_matches('s') };
+        let part = PARTS.split(' ').position(|part| part == one);
+        if let (Some((n, _)), Some(part)) = (found, part)
+            && (n == 1) == (one == word)
+        {
             return Some((format!("{n}/{}", part + 2), end + length));
         }
         said += &word;
@@ -141,8 +144,7 @@ pub(super) fn is_date(text: &str) -> bool {
 }
 
 /// True if two texts that are the same words in lower case are words, and no symbols whose case tells them apart:
-/// `East` and `east`,
-/// but not `kT` and `KT`.
+/// `East` and `east`, but not `kT` and `KT`.
 pub(super) fn folds(a: &str, b: &str) -> bool {
     let words = |text: &str| {
         let commands = text.split('\\').enumerate().map(|(i, part)| {

@@ -69,8 +69,14 @@ pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reas
     }
     let allowed = (!signs || budget.uses(Rule::PlusMinus))
         && (braces != 1 || budget.uses(Rule::SetBraces))
-        && (braces > 0 || signs || budget.uses(Rule::Unordered));
+        && (braces > 0 || signs || !is_sequence(&x) && budget.uses(Rule::Unordered));
     Ok(allowed && matched(&x, &y, braces > 0 || signs, budget)?)
+}
+
+/// True for letters of which one stands twice, as in `T, F, F`: these have an order.
+fn is_sequence(items: &[Node]) -> bool {
+    let letter = |n: &Node| matches!(n, Node::Symbol(name) if name.len() == 1);
+    items.iter().all(letter) && (1..items.len()).any(|i| items[..i].contains(&items[i]))
 }
 
 /// Compares two collections by the lenient rules. `None` if they do not decide.

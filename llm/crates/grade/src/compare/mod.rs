@@ -130,6 +130,9 @@ fn structures(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
             }
             collections::in_order(x, y, budget)
         }
+        (Node::Union(x), Node::Union(y)) | (Node::All(x), Node::All(y)) => {
+            collections::matched(x, y, false, budget)
+        }
         _ if collections::is_collection(a) || collections::is_collection(b) => {
             collections::same(a, b, budget)
         }
@@ -179,11 +182,11 @@ fn in_their_order(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool
         (Node::Apply(sign, x), Node::Apply(other, y)) if sign.starts_with('\\') => {
             // An angle and a segment may be named from either end.
             let turned: Vec<Node> = y.iter().rev().cloned().collect();
-            let turns = x.len() > 1 && matches!(sign.as_str(), "\\angle" | "\\bar") && *x == turned;
+            let turns = x.len() > 1 && (sign == "\\angle" || is_segment(sign, x)) && *x == turned;
             Some(sign == other && (turns || collections::in_order(x, y, budget)?))
         }
         (Node::Apply(sign, x), bare) | (bare, Node::Apply(sign, x))
-            if sign.starts_with('\\') && sign != "\\times" =>
+            if sign.starts_with('\\') && sign != "\\times" && (sign != "\\bar" || is_segment(sign, x)) =>
         {
             bare.letters().map(|letters| {
                 let named =
@@ -208,6 +211,13 @@ fn in_their_order(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool
             _ => None,
         },
     })
+}
+
+/// True for a bar over the names of points: over small letters it is a conjugate, or the digits of a number.
+fn is_segment(sign: &str, letters: &[Node]) -> bool {
+    let point =
+        |n: &Node| matches!(n, Node::Symbol(name) if name.starts_with(|c: char| c.is_ascii_uppercase()));
+    sign == "\\bar" && letters.iter().all(point)
 }
 
 /// True for two small letters that are factors; the letters of a word or a ranking have an order.
@@ -368,9 +378,6 @@ fn sets(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool>, Reason>
     match (Reals::read(a, budget)?, Reals::read(b, budget)?) {
         (Some(x), Some(y)) => Ok(Some(x.same(&y, budget)? && budget.uses(Rule::Interval))),
         _ => match (a, b) {
-            (Node::Union(x), Node::Union(y)) | (Node::All(x), Node::All(y)) => {
-                collections::matched(x, y, false, budget).map(Some)
-            }
             (Node::Without(x, y), Node::Without(u, v)) => {
                 Ok(Some(same(x, u, budget)? && same(y, v, budget)?))
             }

@@ -93,8 +93,7 @@ fn unit_name(node: &Node, divides: bool, name: &mut String) -> Option<()> {
 }
 
 /// True if a left side is a value that has been asked for and not an equation to be solved: `AB`, `f(2)`, `x + y`,
-/// `\sin x`,
-/// `\frac{dy}{dx}`, `a : b`.
+/// `\sin x`, `\frac{dy}{dx}`, `a : b`.
 pub(super) fn names_a_value(left: &Node) -> bool {
     match left {
         Node::Call(function, _) => *function != Function::Root,
@@ -124,9 +123,8 @@ pub(super) fn has_coordinates(node: &Node) -> bool {
 
 const COORDINATES: [&str; 3] = ["x", "y", "z"];
 
-/// True if a left side names a value and is no curve: a sum counts only if every unknown plays the same part in it,
-/// as in `x + y` and
-/// `a^2 + b^2`, and if it is straight in the coordinates.
+/// True if a left side names a value and is no curve: a sum counts only if every unknown plays the same part in it, as
+/// in `x + y` and `a^2 + b^2`, and if it is straight in the coordinates.
 pub(super) fn is_quantity(left: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     let Node::Sum(terms) = left else { return Ok(names_a_value(left)) };
     let symbols = left.symbols();

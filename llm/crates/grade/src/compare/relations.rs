@@ -25,7 +25,9 @@ struct Said<'a> {
 fn said<'a>(node: &'a Node, budget: &Budget) -> Option<Said<'a>> {
     let Node::Chain(first, rest, label) = node else { return None };
     let (_, last) = rest.last()?;
-    if let [(Relation::In, set)] = &rest[..] {
+    if let [(Relation::In, set)] = &rest[..]
+        && (set.has_symbols() || !set.is_expression())
+    {
         return Some(Said { value: set, about: None, rule: Rule::Assignment });
     }
     if !is_equation(rest) {

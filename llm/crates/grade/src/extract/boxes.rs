@@ -10,7 +10,7 @@ use crate::words;
 pub const BOXED: &[u8] = br"\boxed{";
 
 /// Words before and behind a box that may deny it.
-const BESIDE: usize = 4;
+const BESIDE: usize = 5;
 
 /// A closed box: its place, and that of its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +31,11 @@ fn behind_reasoning(text: &str) -> Option<usize> {
 /// "and" or "or".
 pub(super) fn last_box(text: &str) -> Option<Cow<'_, str>> {
     let places = places(text);
-    let last = places.iter().rposition(|place| !denied(text, place))?;
+    // `\boxed{6}. (Without order it would be \boxed{3}.)`
+    let said = |place: &Place| !denied(text, place);
+    let plain =
+        |place: &Place| said(place) && !sentence(&text[..place.outer.start]).trim_start().starts_with('(');
+    let last = places.iter().rposition(plain).or_else(|| places.iter().rposition(said))?;
     let joins = |at: &usize| {
         let between = text.get(places[at - 1].outer.end..places[*at].outer.start);
         let Some(between) = between.map(|between| between.replace("\\text", " ")) else { return false };
@@ -90,14 +94,17 @@ fn denied(text: &str, place: &Place) -> bool {
     const DENY: &str = "not|isn't|isnt|cannot|can't|never|neither|nor|wrong|incorrect|example|format|e.g";
     let plain = |c: char| c.is_whitespace() || "$*\\()[]{}:,".contains(c);
     let before = &text[..place.outer.start];
-    let sentence = before.rsplit(['\n', '!', '?']).next().unwrap_or("");
-    let sentence = sentence.rsplit(". ").next().unwrap_or("").rsplit([',', ';']).next().unwrap_or("");
-    let words = sentence.rsplit(plain).filter(|word| !word.is_empty()).map(str::to_lowercase);
+    let clause = sentence(before).rsplit([',', ';']).next().unwrap_or("");
+    let words = clause.rsplit(plain).filter(|word| !word.is_empty()).map(str::to_lowercase);
     let words: Vec<String> = words
         .take(BESIDE)
         .take_while(|word| !matches!(word.as_str(), "but" | "so" | "rather" | "hence" | "therefore" | "thus"))
         .collect();
-    let behind: Vec<String> = text[place.outer.end..]
+    let behind = &text[place.outer.end..];
+    // `\boxed{7}? No`
+    let asked = behind.trim_start_matches(['$', ' ', '*']).starts_with('?');
+    let struck = before.ends_with("~~") && behind.starts_with("~~");
+    let behind: Vec<String> = behind
         .split(plain)
         .filter(|word| !word.is_empty())
         .take(BESIDE)
@@ -107,14 +114,21 @@ fn denied(text: &str, place: &Place) -> bool {
     let judged = match &behind[..] {
         ["is" | "was", "not" | "never", "the" | "a" | "right" | "correct" | "valid" | "possible", ..] => true,
         ["isn't" | "wasn't" | "cannot" | "can't", ..] => true,
-        ["is" | "was" | "must" | "seems", rest @ ..] => rest
+        // `, which is incorrect`, `but that turned out to be wrong`
+        words => words
             .iter()
-            .take(2)
-            .any(|word| matches!(*word, "wrong" | "incorrect" | "false" | "impossible" | "invalid")),
-        _ => false,
+            .find(|word| !words::is_among(word, "which|but|that|this|it|is|was|must|seems|be|turned|out|to"))
+            .is_some_and(|word| words::is_among(word, "wrong|incorrect|false|impossible|invalid")),
     };
-    let struck = before.ends_with("~~") && text[place.outer.end..].starts_with("~~");
-    judged || struck || words.iter().any(|word| words::is_among(word, DENY))
+    let example = sentence(before).trim_start().to_lowercase().starts_with("for example");
+    let ruled_out = words.windows(2).any(|pair| pair[0] == "out" && pair[1].starts_with("rule"));
+    judged || struck || asked || example || ruled_out || words.iter().any(|word| words::is_among(word, DENY))
+}
+
+/// The part of the last sentence that stands in a text.
+fn sentence(before: &str) -> &str {
+    let line = before.rsplit(['\n', '!', '?']).next().unwrap_or("");
+    line.rsplit(". ").next().unwrap_or("")
 }
 
 /// Calls `found` with every box that is closed, in the order in which they close.

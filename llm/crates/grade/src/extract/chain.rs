@@ -70,6 +70,7 @@ fn marks(text: &str) -> Vec<(Range<usize>, Mark)> {
                     "begin" => depth += 1,
                     "end" => depth = depth.saturating_sub(1),
                     "text" | "mbox" if connects(&rest[length..]) => mark = Some(Mark::Comma),
+                    "equiv" => mark = Some(Mark::Equal),
                     _ if words::is_among(command, IMPLIES) => mark = Some(Mark::Row),
                     _ => {}
                 }
@@ -79,7 +80,7 @@ fn marks(text: &str) -> Vec<(Range<usize>, Mark)> {
             '⇒' | '⟹' | '∴' => mark = Some(Mark::Row),
             '=' if rest.starts_with("=>") => (mark, length) = (Some(Mark::Row), 2),
             '=' if text[..at].ends_with(['<', '>', ':']) => {}
-            '=' | '＝' => mark = Some(Mark::Equal),
+            '=' | '＝' | '≡' => mark = Some(Mark::Equal),
             ',' | ';' if !rest[1..].starts_with(|c: char| c.is_ascii_digit()) => mark = Some(Mark::Comma),
             _ => {}
         }
@@ -266,7 +267,9 @@ pub(super) fn formula(text: &str, range: Range<usize>) -> Option<Formula> {
     if list
         && let Some((comma, _)) = marks.iter().rfind(|m| m.1 == Mark::Comma)
         && let Some(last) = formula(text, range.start + comma.end..range.end)
-        && last.kind == Kind::Result
+        && (last.kind == Kind::Result
+            || last.assigns
+                && formula(text, range.start..range.start + comma.start).is_some_and(|first| first.equation))
     {
         return Some(last);
     }
@@ -298,6 +301,11 @@ fn chained(text: &str, last: &Statement, whole: Formula) -> Formula {
     n -= usize::from(n > 2 && is_name(side(n - 1)) && !is_name(side(0)));
     let (end, place) = (side(n - 1), last.sides[n - 1].clone());
     let known = symbols(side(0));
+    // `x \ge \frac{11}{10} = 1.1`
+    if ["<", ">", "≤", "≥", "\\ge ", "\\le ", "\\geq", "\\leq"].iter().any(|sign| side(0).contains(sign))
+    {
+        return Formula { equation: true, ..whole };
+    }
     if is_name(side(0)) {
         if symbols(end).is_empty() && side(0).contains('(') && !side(0).starts_with('(') {
             return Formula { answer: end.to_owned(), place, ..whole };
@@ -307,7 +315,7 @@ fn chained(text: &str, last: &Statement, whole: Formula) -> Formula {
         return Formula {
             kind: if computed { Kind::Result } else { Kind::Value },
             answer: format!("{} = {end}", side(0)),
-            assigns: n == 2,
+            assigns: n == 2 && !["\\cdot", "\\times", "*"].iter().any(|sign| end.contains(sign)),
             ..whole
         };
     }

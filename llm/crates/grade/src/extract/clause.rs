@@ -53,10 +53,13 @@ const CONCLUDES: &str = "means|gives|makes|leaves|yields|simplifies|reduces|beco
 /// Words whose "of" names what is not stated: `a multiple of 6`, `instead of 6`.
 const PROPERTY: &str =
     "multiple|multiples|divisor|divisors|divisible|instead|lieu|lugar|moins|plus|más|menos";
+/// Nouns of what a text of mathematics is made of.
+const OF_THE_TEXT: &str =
+    "steps|images|pictures|exercises|questions|problems|approaches|methods|equations|unknowns";
 /// Words between a condition and its statement.
 const THEN: &str = "then|alors|dann|entonces|那么";
 /// Words that open a condition only at the beginning of a clause.
-const OPENING: &str = "given|let|consider|take|suppose|assume|assuming|provided";
+const OPENING: &str = "given|let|consider|take|suppose|assume|assuming|provided|define|denote";
 
 /// The clause that is being read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,6 +89,10 @@ struct Reader {
     asks: bool,
     /// In a participle that begins the sentence: `Subtracting 3 from both sides, we`.
     participle: bool,
+    /// The sentence begins with a word that bears a number.
+    heading: bool,
+    /// The writer speaks of the text: `We can solve this in 5 steps`.
+    speaks: bool,
     /// Right behind a colon.
     colon: bool,
     /// Behind the first end of a range: `from 7 to 5`.
@@ -143,6 +150,10 @@ impl Reader {
     fn mark(&mut self, mark: char) {
         self.colon = matches!(mark, ':' | '：');
         self.about &= !self.colon;
+        // `Step 3 of 4:`
+        if self.colon && self.heading {
+            self.out.iter_mut().for_each(|value| value.rank = Rank::None);
+        }
         if matches!(mark, '=' | '≈') {
             self.equals = true;
             self.clause = if self.clause == In::Reason { In::Reason } else { In::Statement };
@@ -171,12 +182,18 @@ impl Reader {
             }
             (Some(Role::Preposition), _) if is_among(&self.last_word, PROPERTY) => Some(Role::Compare),
             (Some(Role::Contrast), Some(Item::Word(next))) if next == "of" => None,
+            // `the value asked for is 5`
+            (Some(Role::Ask), Some(Item::Word(next))) if word == "asked" && next == "for" => None,
             // `It may be 14`
             (_, Some(Item::Word(next))) if next == "be" && is_among(word, "may|might|could") => {
                 Some(Role::Deny)
             }
-            // `as n grows`
-            (_, Some(Item::Value(_))) if word == "as" => Some(Role::Condition),
+            // `As n^2 = 4, n is 2`, `as n grows`, but not `factors as n(n + 1)`
+            (_, Some(Item::Value(v)))
+                if word == "as" && (self.last_word.is_empty() || v.formula.kind == Kind::Name) =>
+            {
+                Some(Role::Condition)
+            }
             // `after giving 6 away` concludes nothing.
             (Some(Role::So), _) if self.before == Some(Role::Preposition) && word.ends_with("ing") => None,
             // `which makes 15`
@@ -291,12 +308,16 @@ impl Reader {
         // `by day 5`
         let numbered = self.before == Some(Role::Label);
         let aside = self.before == Some(Role::Preposition) || part || (numbered || measures) && !computed;
+        // `We can solve this in 5 steps`
+        let about_text =
+            self.speaks && matches!(behind, [Item::Word(noun), ..] if is_among(noun, OF_THE_TEXT));
         let ends_range = std::mem::take(&mut self.ranges) && self.last_word == "to";
         self.ranges = self.last_word == "from";
         let rank = if self.denied
             || self.cases > 1
             || self.before == Some(Role::Compare)
             || self.clause == In::Reason
+            || about_text && !computed && !said
             || (self.asks || self.steps) && !computed
         {
             Rank::None
@@ -319,7 +340,7 @@ impl Reader {
             }
         };
         // `If x = 2, then x^2 = 4` states nothing of a text that does not know x; `when x = 2` does.
-        let supposed = self.clause == In::Condition && !self.when;
+        let supposed = self.clause == In::Condition && !self.when && !self.participle;
         self.cases += usize::from(supposed && formula.assigns);
         // An equation whose unknown is asked for afterwards is none either.
         if self.asks && formula.kind == Kind::Name {
@@ -337,9 +358,11 @@ impl Reader {
 
 /// Ranks the values of a sentence; a contrast or a conclusion takes back what stands before it.
 pub(super) fn ranked(items: &[Item], language: &Language) -> Vec<Stated> {
-    let participle = matches!(items.first(), Some(Item::Word(word)) if word.ends_with("ing"));
+    let first = if let Some(Item::Word(word)) = items.first() { word.as_str() } else { "" };
+    let (participle, heading) = (first.ends_with("ing"), language.is(first, Role::Label));
     let clause = if participle { In::Condition } else { In::Statement };
-    let mut reader = Reader { clause, participle, ..Reader::default() };
+    let mut reader =
+        Reader { clause, participle, heading, speaks: is_among(first, "we|i|you"), ..Reader::default() };
     for (i, item) in items.iter().enumerate() {
         match item {
             Item::Mark(mark) => reader.mark(*mark),

@@ -123,8 +123,8 @@ fn scale(rest: &str, at: usize, out: &mut Clean) -> Option<usize> {
 
 /// Writes a number in words as digits and gives the length of the words.
 fn number_words(rest: &str, at: usize, out: &mut Clean) -> Option<usize> {
-    let begins = out.text.is_empty() || out.text.ends_with([' ', '\n', '*']);
-    let (digits, length) = words::numeral(rest).filter(|_| begins)?;
+    let begins = out.text.is_empty() || out.text.ends_with([' ', '\n', '*', '{']);
+    let (digits, length) = if begins { words::numeral(rest)? } else { return None };
     out.push_all(&digits[..digits.len() - 1], at);
     // The last digit stands where the words end.
     out.push_all(&digits[digits.len() - 1..], at + length - 1);

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::boxes::{answer_place, last_box};
-use super::chain::{Kind, formula};
+use super::chain::{Formula, Kind, formula};
 use super::clause::{Rank, Stated};
 use super::clean::{Clean, cleaned, lowered};
 use super::environments::{Environment, environments};
@@ -12,7 +12,7 @@ use super::language::{Language, Role, language};
 use super::phrases::{PHRASES, Phrase, announced};
 use super::prose::{balanced, is_prose};
 use super::statement::{self, is_remark, sentences, stated};
-use crate::words::is_among;
+use crate::words::{is_among, is_ordinal_ending};
 
 /// Bytes at the end of a response that may hold an answer without a box.
 const WINDOW: usize = 32 * 1024;
@@ -75,8 +75,10 @@ enum Marked {
 /// The marked answer: boxes, tags, `####`, a phrase, a field. Of several marks the later one counts.
 fn marked(text: &str) -> Marked {
     // `The answer is 16. Hmm, actually no.`
-    let end = lowered(text.trim_end().trim_end_matches(['.', '!']));
-    if ["actually no", "that's wrong", "that is wrong"].iter().any(|said| end.ends_with(said)) {
+    const TAKEN_BACK: &str =
+        "actually no|that's wrong|that is wrong|can't be right|cannot be right|not right|not correct";
+    let end = lowered(text.trim_end().trim_end_matches(['.', '!']).rsplit('\n').next().unwrap_or(""));
+    if TAKEN_BACK.split('|').any(|said| end.ends_with(said)) {
         return Marked::Empty;
     }
     let from = window(text);
@@ -136,14 +138,15 @@ fn concluded(text: &str, from: usize) -> Option<Found> {
     let lower = lowered(&rest[last.clone()]);
     let mut words = lower.split(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty());
     let first = words.next()?;
-    let concludes = tongue.is(first, Role::So) || lower.contains("therefore");
+    let concludes = tongue.is(first, Role::So)
+        || ["therefore", "conclude that", "solution:", "final answer"]
+            .iter()
+            .any(|said| lower.contains(said));
     let named =
         ["is the answer", "is our answer", "is the final answer"].iter().any(|said| lower.contains(said));
     let one = stated(rest, last.clone(), &found, tongue, false)
-        .filter(|one| (named || concludes && one.rank >= Rank::Computed) && one.rank > Rank::None)?;
-    let one = found_in(one, FoundBy::Statement);
-    (!is_remark(&rest[last], tongue))
-        .then(|| Found { span: one.span.start + from..one.span.end + from, ..one })
+        .filter(|one| (named || concludes && one.rank >= Rank::New) && one.rank > Rank::None)?;
+    (!is_remark(&rest[last], tongue)).then(|| found_in(one, FoundBy::Statement, from))
 }
 
 /// The line behind the last `####`.
@@ -151,6 +154,10 @@ fn hashes(text: &str, from: usize) -> Option<Found> {
     let line = super::after_hashes(&text[from..]).map(str::trim).filter(|line| line.len() <= LINE)?;
     let start = line.as_ptr() as usize - text.as_ptr() as usize;
     let place = start..start + line.len();
+    // `#### The total is 56`
+    if is_prose(line) {
+        return statement_from(text, place, FoundBy::Hashes);
+    }
     Found::part(text, place, FoundBy::Hashes)
 }
 
@@ -180,13 +187,12 @@ fn corrected(text: &str, from: usize) -> Option<Found> {
     let rest = &text[from..];
     let (found, tongue) = (environments(rest), language(rest));
     sentences(rest, &found).into_iter().find_map(|sentence| {
-        let first = rest[sentence.clone()].split(|c: char| !c.is_alphabetic()).find(|w| !w.is_empty())?;
-        let opens = tongue.is(&first.to_lowercase(), Role::Contrast);
+        let mut words = rest[sentence.clone()].split(|c: char| !c.is_alphabetic()).map(str::to_lowercase);
+        let first = words.find(|word| !is_among(word, "|hmm|wait|oh"))?;
+        let opens = tongue.is(&first, Role::Contrast);
         let one = stated(rest, sentence.clone(), &found, tongue, false)
             .filter(|s| opens && s.rank >= Rank::Computed)?;
-        let found = found_in(one, FoundBy::Statement);
-        (!is_remark(&rest[sentence], tongue))
-            .then(|| Found { span: found.span.start + from..found.span.end + from, ..found })
+        (!is_remark(&rest[sentence], tongue)).then(|| found_in(one, FoundBy::Statement, from))
     })
 }
 
@@ -209,7 +215,9 @@ fn code(text: &str) -> Option<Found> {
     let start = inside.rfind("```")? + 3;
     let first = inside[start..].find('\n')?;
     let place = start + first..inside.len();
-    let line = inside[place].trim();
+    // The output behind a prompt: `>>> 17 % 5`.
+    let block = inside[place].trim();
+    let line = if block.starts_with(">>>") { block.lines().next_back()? } else { block };
     let start = line.as_ptr() as usize - text.as_ptr() as usize;
     (!line.contains('\n') && !is_prose(line))
         .then(|| Found::part(text, start..start + line.len(), FoundBy::Code))?
@@ -227,7 +235,10 @@ fn option(text: &str) -> Option<Found> {
 
 /// A text that is nothing but mathematics.
 fn whole(text: &str) -> Option<Found> {
-    let plain = environments(text).is_empty() && !is_prose(text);
+    // Of the lines of a computation the last one counts; `x = 1` above `y = 2` is a system.
+    let computed = |line: &str| line.split_once('=').is_some_and(|(left, _)| left.trim().len() > 3);
+    let several = text.trim().lines().count() > 1 && text.lines().any(computed);
+    let plain = !several && environments(text).is_empty() && !is_prose(text);
     // The marks of a quotation and of a heading.
     let start = text.len() - text.trim_start_matches(['>', '#', ' ', '\n']).len();
     plain.then(|| Found::part(text, start..text.len(), FoundBy::Whole))?.map(reduced)
@@ -256,10 +267,10 @@ fn group(text: &str, found: &[Environment]) -> Option<String> {
     Some(parts.join(" , ") + &statement::unit(&text[found[found.len() - 1].outer.end..]))
 }
 
-fn found_in(stated: Stated, rule: FoundBy) -> Found {
-    let Stated { formula, .. } = stated;
-    let value = formula.value;
-    Found { answer: formula.answer.trim().to_owned(), value, span: formula.place, rule }
+/// A value stated in the part of a text that begins at `from`.
+fn found_in(stated: Stated, rule: FoundBy, from: usize) -> Found {
+    let Formula { answer, value, place, .. } = stated.formula;
+    Found { answer: answer.trim().to_owned(), value, span: place.start + from..place.end + from, rule }
 }
 
 /// The answer behind words that announce it, in the first sentence there that says something.
@@ -287,18 +298,20 @@ fn statement_from(text: &str, place: Range<usize>, rule: FoundBy) -> Option<Foun
     }
     let tongue = language(rest);
     if let Some(one) = stated(rest, sentence.clone(), &found, tongue, true) {
-        let found = found_in(one, rule);
-        if is_operand(rest, &found.span) {
+        if is_operand(rest, &one.formula.place) {
             return Found::part(text, from..from + said.len(), rule);
         }
-        return Some(Found { span: found.span.start + start..found.span.end + start, ..found });
+        return Some(found_in(one, rule, start));
     }
-    (said.len() <= WORDS).then(|| Found::part(text, from..from + said.len(), rule))?
+    // `not 50`
+    let denied = tongue.is(&said.split(' ').next().unwrap_or("").to_lowercase(), Role::Deny);
+    (said.len() <= WORDS && !denied).then(|| Found::part(text, from..from + said.len(), rule))?
 }
 
 /// True for a number with which the words beside it do something: `7 squared`, `half of 7`, `7 less than 20`.
 fn is_operand(text: &str, place: &Range<usize>) -> bool {
-    const BEHIND: &str = "squared|cubed|factorial|choose|dozen|less|fewer|more|th|st|nd|rd";
+    const BEHIND: &str =
+        "squared|cubed|factorial|choose|dozen|less|fewer|more|th|st|nd|rd|plus|minus|divided";
     const BEFORE: &str =
         "square|cube|root|half|twice|double|triple|third|quarter|logarithm|reciprocal|inverse|negation";
     let words = |text: &'_ str| text.to_lowercase();
@@ -306,9 +319,15 @@ fn is_operand(text: &str, place: &Range<usize>) -> bool {
     let before = before.rsplit(['.', '\n', ',']).next().unwrap_or("");
     let before: Vec<&str> =
         before.rsplit(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty()).take(3).collect();
-    let behind =
-        behind.trim_start_matches([' ', '$']).split(|c: char| !c.is_alphabetic()).next().unwrap_or("");
-    is_among(behind, BEHIND)
+    let mut behind = behind.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    let (word, next) = (behind.next().unwrap_or(""), behind.next().unwrap_or(""));
+    let ordinal = is_ordinal_ending(text[place.clone()].trim_start_matches(|c: char| c.is_ascii_digit()));
+    // `6 times 7`, `6 to the power of 2`, `the 6th prime`
+    let goes_on = word == "times" && next.starts_with(|c: char| c.is_ascii_digit())
+        || (word, next) == ("to", "the")
+        || ordinal && !word.is_empty();
+    goes_on
+        || is_among(word, BEHIND)
         || match before[..] {
             ["of", noun, ..] => is_among(noun, BEFORE),
             [word, ..] => matches!(word, "twice" | "half" | "double" | "thrice"),
@@ -408,8 +427,7 @@ fn last_statement(text: &str) -> Option<Found> {
         };
         spoken = true;
         let identity = one.formula.left.is_some();
-        let one = found_in(one, FoundBy::Statement);
-        let one = Found { span: one.span.start + from..one.span.end + from, ..one };
+        let one = found_in(one, FoundBy::Statement, from);
         // A formula and nothing else asks to be solved.
         if let [only] = &found[..]
             && only.outer.len() == window.trim().len()
@@ -417,7 +435,11 @@ fn last_statement(text: &str) -> Option<Found> {
         {
             return Some(Found { value: None, rule: FoundBy::Whole, ..one });
         }
-        if rank >= Rank::Circumstance && !aside {
+        // `This is based on the 16 that she bought.`
+        let comment = said.trim_start().strip_prefix("This is ");
+        let comment = comment.is_some_and(|rest| rest.starts_with(char::is_alphabetic));
+        let least = if comment { Rank::New } else { Rank::Circumstance };
+        if rank >= least && !aside {
             return Some(one);
         }
         if fallback.as_ref().is_none_or(|(known, _)| *known < rank) {

@@ -31,8 +31,7 @@ named! {
     /// A place in a response where its answer stands.
     ///
     /// All but [`Extraction::Free`] look in one kind of place and see nothing else: no prose, no mathematics outside
-    /// the place, no
-    /// second box, no other language.
+    /// the place, no second box, no other language.
     #[derive(Default)]
     Extraction {
         /// The last balanced `\boxed{}`; a text without one is the answer itself

@@ -72,9 +72,10 @@ fn pieces(text: &str) -> Vec<Piece> {
 
 fn piece(text: &str, place: Range<usize>) -> Piece {
     let word = &text[place.clone()];
-    // `5 : 2`
-    if word == ":" {
-        return Piece { place, kind: Kind::Sign, comma: false, stop: false };
+    // `5 : 2`, and the end of a cell.
+    if matches!(word, ":" | "|") {
+        let kind = if word == ":" { Kind::Sign } else { Kind::Word };
+        return Piece { place, kind, comma: false, stop: false };
     }
     let bare = word.trim_end_matches(['.', ',', ';', ':', '?', '"', '”', '\'', '*', '`', '_', '।', '،']);
     // Dots behind a digit go on.

@@ -1,10 +1,9 @@
 //! A grammar of statements: the values of a sentence, their parts in it, and the one that the sentence states.
 //!
 //! A sentence is a list of function words, marks and values (`language.rs`). Each value is new (behind a verb), a
-//! circumstance
-//! (behind a preposition), known (behind a definite article), or none of the statement (in a condition, a comparison, a
-//! question, a remark, or denied). Of the highest rank the last value is stated; behind words that announce an answer
-//! the first.
+//! circumstance (behind a preposition), known (behind a definite article), or none of the statement (in a condition, a
+//! comparison, a question, a remark, or denied). Of the highest rank the last value is stated; behind words that
+//! announce an answer the first.
 
 use std::ops::Range;
 
@@ -29,7 +28,7 @@ pub(super) fn sentences(text: &str, found: &[Environment]) -> Vec<Range<usize>> 
             at = found[next].outer.end;
             let inside = text[found[next].inner.clone()].trim_end();
             let inside = inside.rfind("\\end{").map_or(inside, |end| inside[..end].trim_end());
-            let display = text[found[next].outer.clone()].starts_with('\\');
+            let display = ["\\", "$$"].iter().any(|open| text[found[next].outer.start..].starts_with(open));
             let capital = text[at..].trim_start().starts_with(char::is_uppercase);
             (inside.ends_with(['.', '?']) || display && capital).then_some(at)
         } else {
@@ -69,14 +68,14 @@ pub(super) fn sentences(text: &str, found: &[Environment]) -> Vec<Range<usize>> 
     out
 }
 
-/// The text of a sentence with blanks in place of remarks in brackets: `35 (5 rows of 7)`.
+/// The text of a sentence with blanks in place of remarks in brackets: `35 (5 rows of 7)`, `3/8 (37.5%)`.
 fn without_remarks(text: &str) -> String {
     let mut out = text.to_owned();
     let mut from = 0;
     while let Some(open) = out[from..].find(" (").map(|at| from + at + 1) {
         let Some(close) = out[open..].find(')').map(|at| open + at) else { break };
         let inside = &out[open + 1..close];
-        if is_prose(inside) {
+        if is_prose(inside) || inside.ends_with('%') {
             out.replace_range(open..=close, &" ".repeat(close + 1 - open));
         }
         from = close;
@@ -194,9 +193,9 @@ pub(super) fn is_remark(sentence: &str, language: &Language) -> bool {
         .filter(|w| !w.is_empty())
         .collect();
     // `To double-check: 2(5) + 3 = 13.`, `There are 3 cases to consider.`, `This is problem 12 of the list.`
-    const ASIDES: &str = "double-check|double check|need to find x|can check that|cases to consider|\
-    consider |ways to approach|is problem |the problem gives|\
-        user asks|given: |conditions must hold";
+    const ASIDES: &str = "double-check|double check|need to find x|can check that|cases to consider|consider |\
+        ways to approach|to choose from|is problem |the problem gives|problem says|according to the problem|\
+        we are given |i thought|% sure|user asks|given: |conditions must hold";
     if ASIDES.split('|').any(|aside| lower.contains(aside)) {
         return true;
     }
@@ -365,7 +364,9 @@ pub(super) fn choice(text: &str, sentence: Range<usize>, language: &Language) ->
         let chooses = |before: &str| {
             ["选", "it's", " choose", " pick", " select", " say"].iter().any(|word| before.ends_with(word))
         };
-        if chooses(before) {
+        // `choose plan B`
+        let noun = before.rsplit_once(' ').filter(|(_, noun)| noun.chars().all(char::is_alphabetic));
+        if chooses(before) || noun.is_some_and(|(verb, _)| chooses(verb)) && !denied {
             best = Some(sentence.start + at..sentence.start + at + 1);
             continue;
         }
@@ -385,7 +386,10 @@ pub(super) fn choice(text: &str, sentence: Range<usize>, language: &Language) ->
         let right = words.any(|w| language.is(w, Role::Right));
         // `Choice A describes one case`: the subject of its clause is not chosen by that.
         let subject = words_of(clause).next().is_some_and(|w| words::is_among(w, "option|choice"));
-        if !denied && (named && !copula && (!subject || ended) || said && ended || copula && right) {
+        // `Let's consider option C first.`
+        let open = || words_of(clause).any(|w| language.is(w, Role::Condition) && w != "take");
+        if !denied && (named && !copula && (!subject || ended) && !open() || said && ended || copula && right)
+        {
             best = Some(sentence.start + at..sentence.start + at + 1);
         }
     }

@@ -65,6 +65,7 @@ impl<'a> Lexer<'a> {
             "negative" | "minus" | "Negative" | "Minus" if self.spelling.wide => Token::Minus,
             "x" | "X" if self.spelling.wide && self.between_numbers() => Token::Times,
             "U" if self.between_intervals() => Token::Union,
+            "in" if behind_value && self.ends_value() => Token::Text(word.to_owned()),
             "in" if !behind_value => Token::Relation(Relation::In),
             _ if behind_value && units::is_percent(word) => Token::Percent,
             _ if behind_value && units::is_plain_unit(word) => Token::Text(word.to_owned()),
@@ -91,6 +92,11 @@ impl<'a> Lexer<'a> {
                 other => Token::Symbol(other.to_string()),
             });
         }
+    }
+
+    /// True if nothing follows here but a power: `in` is a unit.
+    fn ends_value(&self) -> bool {
+        self.rest().trim_start_matches(['$', ' ', '.', '}']).chars().next().is_none_or(|c| c == '^')
     }
 
     /// Multiplies by a power of a thousand.
@@ -161,7 +167,13 @@ impl<'a> Lexer<'a> {
             return self.text_with_math(inside);
         }
         let inside = inside.trim().trim_matches(BLANK);
-        if let Some(joins) = words::connective(inside.trim_matches([',', ' '])) {
+        // `and`, `cats and`
+        let last = inside.rsplit_once(BLANK).unwrap_or(("", inside));
+        let ends = [("", inside), last].into_iter().find_map(|(head, word)| {
+            words::connective(word.trim_matches([',', ' '])).map(|joins| (head, joins))
+        });
+        if let Some((head, joins)) = ends {
+            self.text_in(head)?;
             self.push(joined_by(joins));
             return Ok(());
         }
@@ -181,18 +193,13 @@ impl<'a> Lexer<'a> {
         }
         let token = match inside {
             "" => return Ok(()),
-            "in" if self.behind_value()
-                && matches!(
-                    self.rest().trim_start_matches(['$', ' ', '.', '}']).chars().next(),
-                    None | Some('^')
-                ) =>
-            {
-                Token::Text("in".into())
-            }
+            "in" if self.behind_value() && self.ends_value() => Token::Text("in".into()),
             "in" => Token::Relation(Relation::In),
             "e" => Token::Euler,
             "i" => Token::Imaginary,
             "mod" => Token::Modulus,
+            "Re" => Token::Operator("Re"),
+            "Im" => Token::Operator("Im"),
             "%" | "\\%" => Token::Percent,
             _ if words::is_hedge(inside) => return Ok(()),
             // A condition of a function in pieces.

@@ -199,15 +199,16 @@ impl Parser<'_> {
             _ => None,
         };
         let parts = (number(self.peek()), self.peek_after(1), number(self.peek_after(2)));
-        let (Some(whole), (Some(top), Some(Token::Divide), Some(bottom))) = (whole, parts) else {
-            return unreadable("two numbers side by side");
-        };
-        if top >= bottom || factors.len() != 1 {
-            return unreadable("two numbers side by side");
+        match (whole, parts) {
+            (Some(whole), (Some(top), Some(Token::Divide), Some(bottom)))
+                if top < bottom && factors.len() == 1 =>
+            {
+                self.at += 3;
+                factors[0].1 = mixed(&whole, top, bottom);
+                Ok(())
+            }
+            _ => unreadable("two numbers side by side"),
         }
-        self.at += 3;
-        factors[0].1 = mixed(&whole, top, bottom);
-        Ok(())
     }
 
     /// An exponent: braces, or one signed factor with its own power.

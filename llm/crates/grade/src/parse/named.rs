@@ -84,9 +84,12 @@ impl Parser<'_> {
             return Ok(Node::Apply(format!("\\{kind}"), letters));
         }
         match inside {
-            Node::Symbol(name) if kind == "hat" && name == "j" => Ok(Node::Symbol("vec j".into())),
+            Node::Symbol(name) if kind == "hat" && matches!(name.as_str(), "j" | "k") => {
+                Ok(Node::Symbol(format!("vec {name}")))
+            }
             Node::Symbol(name) => self.subscripted(format!("{kind} {name}")),
             Node::Imaginary if kind != "bar" => Ok(Node::Symbol("vec i".into())),
+            Node::Number(number) if number.places.is_some() => unreadable("a bar over a decimal"),
             other if kind == "bar" => Ok(conjugate(other)),
             other if kind == "vec" => Ok(other),
             _ => unreadable("an accent over something that is not a symbol"),
@@ -140,7 +143,7 @@ impl Parser<'_> {
 }
 
 /// The conjugate, symbols being real; of what holds symbols and no i the sign stays.
-fn conjugate(node: Node) -> Node {
+pub(super) fn conjugate(node: Node) -> Node {
     if node.has_symbols() && !node.any(&|n| *n == Node::Imaginary) {
         return Node::Apply("\\bar".into(), vec![node]);
     }

@@ -1,8 +1,9 @@
-//! Sums and products with an index, determinants, remainders.
+//! Sums and products with an index, determinants, real parts, remainders.
 
 use num_traits::ToPrimitive;
 
 use super::Parser;
+use super::named::conjugate;
 use crate::lex::Token;
 use crate::matrix;
 use crate::node::{Function, Node, Relation, Sign};
@@ -38,6 +39,9 @@ impl Parser<'_> {
                 Node::Matrix(rows) => matrix::determinant(&rows, self.budget),
                 other => Ok(Node::Apply(name.to_owned(), vec![other])),
             };
+        }
+        if let "Re" | "Im" = name {
+            return Ok(part(name, self.nested(Self::factor)?));
         }
         let term = self.nested(Self::product)?;
         match (below, above) {
@@ -85,6 +89,19 @@ impl Parser<'_> {
             (false, _) => Node::Product(all.map(|factor| (false, factor)).collect()),
         })
     }
+}
+
+/// The real or imaginary part of a number; of what holds symbols the application of the sign.
+fn part(name: &str, z: Node) -> Node {
+    if z.has_symbols() || !z.is_expression() {
+        return Node::Apply(name.to_owned(), vec![z]);
+    }
+    let (sign, below) = match name {
+        "Re" => (Sign::Plus, Node::integer(2)),
+        _ => (Sign::Minus, Node::Product(vec![(false, Node::integer(2)), (false, Node::Imaginary)])),
+    };
+    let both = Node::Sum(vec![(Sign::Plus, z.clone()), (sign, conjugate(z))]);
+    Node::Product(vec![(false, both), (true, below)])
 }
 
 /// `17 \bmod 5` as what is left of the first; a number below the modulus and a relation keep it as `\pmod` does.

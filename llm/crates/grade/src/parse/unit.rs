@@ -61,7 +61,7 @@ impl Name {
         let behind_unit = !self.text.is_empty() && !self.unknown;
         match (lower.as_str(), units::canonical(word)) {
             ("and", _) if self.wide && !self.unknown => {}
-            ("per", _) if self.wide && !self.unknown => self.divided = true,
+            ("per", _) if !self.unknown => self.divided = true,
             ("square" | "sq", _) => self.power = Some(2),
             ("cubic" | "cu", _) => self.power = Some(3),
             ("squared", _) if behind_unit => self.text += "^2",

@@ -290,8 +290,7 @@ fn hold(path: &Path, fresh: &str) {
 }
 
 /// Labels of another convention: the order of lists, which the suite of MATH compares as texts; a number in words,
-/// which the strict
-/// mode, whose labels those of the pool are, keeps apart from the number.
+/// which the strict mode, whose labels those of the pool are, keeps apart from the number.
 fn other_convention(case: &Case) -> bool {
     case.class == "list order"
         || (case.gold.as_str(), case.answer.as_str()) == ("5", "five") && case.equal == Some(false)

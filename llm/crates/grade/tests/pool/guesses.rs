@@ -34,9 +34,8 @@ fn numbers(problem: &str) -> Vec<&str> {
 }
 
 /// The strategies of `guesses.txt` by name, each with what it writes: `@` is the problem, `~LIST|A|B|C` is A, the
-/// numbers of the list
-/// parted by B, and C. A list is of the numbers of the problem (`n`), its first or last one, or goes up to a number
-/// (`1-20`).
+/// numbers of the list parted by B, and C. A list is of the numbers of the problem (`n`), its first or last one, or
+/// goes up to a number (`1-20`).
 fn strategies(problem: &str) -> Vec<(&'static str, String)> {
     let found = numbers(problem);
     let list = |name: &str| -> Vec<String> {

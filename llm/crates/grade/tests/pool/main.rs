@@ -66,9 +66,8 @@ fn the_reference_solutions_of_math500_answer_their_problems() {
     }
 }
 
-/// `golds_equal.txt` lists, one group a line, the spellings of the benchmarks that are graded equal. Each line was
-/// read and found
-/// to be one value; a pair that is not in it fails here.
+/// `golds_equal.txt` lists, one group a line, the spellings of the benchmarks that are graded equal. Each line was read
+/// and found to be one value; a pair that is not in it fails here.
 #[test]
 fn a_benchmark_reference_equals_itself_and_only_other_spellings_of_its_value() {
     let Some(folder) = benchmarks() else { return };
@@ -219,8 +218,7 @@ fn expression(next: &mut impl FnMut(usize) -> usize, depth: usize, out: &mut Str
 }
 
 /// Ten million random inputs, or `INPUTS` of them, other ones for another `SEED`; the counts and the results stand in
-/// `tests/pool/README.md`.
-/// `cargo test -p grpo-lambda-grade --test pool ten_million -- --ignored --nocapture`
+/// `tests/pool/README.md`. `cargo test -p grpo-lambda-grade --test pool ten_million -- --ignored --nocapture`
 #[test]
 #[ignore = "takes many minutes"]
 fn ten_million_inputs_panic_nowhere_and_none_is_slow() {

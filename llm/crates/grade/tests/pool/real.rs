@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use grpo_lambda_grade::{Answer, Grader, Rules};
+use grpo_lambda_grade::{Answer, Grader, Rules, answer_place};
 use rayon::prelude::*;
 use serde_json::Value;
 
@@ -46,7 +46,7 @@ fn disagreements(all: &[Statement]) -> [Vec<String>; 2] {
 #[test]
 fn a_statement_answers_its_reference_and_no_other() {
     let all = table("statements.tsv");
-    for class in 1..=22 {
+    for class in 1..=23 {
         let count = all.iter().filter(|s| s.class == class).count();
         assert!(count >= 15, "class {class} has {count} cases");
     }
@@ -63,7 +63,7 @@ fn statements_labelled_blind_are_judged_as_recorded() {
     let cases: usize = all.iter().map(|s| usize::from(s.right.is_some()) + s.wrong.len()).sum();
     let [accepted, refused] = disagreements(&all);
     println!("{cases} cases, {} accepted and {} refused wrongly", accepted.len(), refused.len());
-    assert_eq!((cases, accepted.len(), refused.len()), (4075, 36, 35), "{accepted:#?} {refused:#?}");
+    assert_eq!((cases, accepted.len(), refused.len()), (4075, 32, 26), "{accepted:#?} {refused:#?}");
 }
 
 /// The text of a solution without the annotations of a calculator, and its answer, both as they stand before and
@@ -80,17 +80,10 @@ fn gsm8k(folder: &Path, name: &str) -> Vec<(String, String)> {
 /// A text with the braces and names of its boxes taken off.
 fn without_boxes(text: &str) -> String {
     let mut out = text.to_owned();
-    while let Some(at) = out.rfind("\\boxed{") {
-        let mut depth = 0;
-        let inside = at + "\\boxed{".len();
-        let close = out[inside..].char_indices().find(|(i, c)| {
-            let escaped = out[..inside + i].ends_with('\\');
-            depth += i32::from(*c == '{' && !escaped) - i32::from(*c == '}' && !escaped);
-            depth < 0
-        });
-        let Some((length, _)) = close else { break };
-        out.replace_range(inside + length..=inside + length, "");
-        out.replace_range(at..inside, "");
+    while let Some(inside) = answer_place(&out) {
+        let start = out[..inside.start].rfind("\\boxed").unwrap();
+        out.replace_range(inside.end..=inside.end, "");
+        out.replace_range(start..inside.start, "");
     }
     out
 }
@@ -130,7 +123,7 @@ fn solutions_without_their_mark_answer_their_problem_and_not_the_next() {
     assert!(refused <= 20 && accepted == 0, "{refused} {accepted}");
     let math = math500(&folder);
     let (refused, accepted) = errors("MATH-500 without boxes", &math);
-    assert!(refused <= 60 && accepted == 0, "{refused} {accepted}");
+    assert!(refused <= 33 && accepted == 0, "{refused} {accepted}");
     let marked: Vec<_> = test.iter().map(|(a, s)| (a.clone(), format!("{s}\n#### {a}"))).collect();
     assert_eq!(errors("GSM8K with ####", &marked), (0, 0));
 }
