@@ -110,6 +110,10 @@ impl<'e> Session<'e> {
             stops: StopStrings::new(&tokens, stops),
             ..StepSettings::new(&config, tokens.eos())
         };
+        if settings.teacher {
+            let first = problems.problem(Stage::Rl, 0).map_err(TrainError::Problem)?;
+            first.answered().ok_or(TrainError::NoPlaceForAnswer)?;
+        }
         let rewards = TextReward::new(&tokens, &config.reward, problems.extraction(), config.seed)
             .stopping_at(stops)
             .saying(say, || stop::requested().is_some());
