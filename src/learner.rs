@@ -55,6 +55,21 @@ pub trait Policy {
     /// When differentiation fails.
     fn backward(&mut self, tape: Self::Tape, dlogps: &[Vec<f64>]) -> Result<(), Self::Error>;
 
+    /// [`Policy::backward`] with the credit of these responses, whose weights a policy needs that adds a term of its own to the loss, such as an
+    /// entropy bonus. By default there is none.
+    ///
+    /// # Errors
+    /// When differentiation fails.
+    fn backward_credited(
+        &mut self,
+        tape: Self::Tape,
+        dlogps: &[Vec<f64>],
+        credits: &[Credit],
+    ) -> Result<(), Self::Error> {
+        let _ = credits;
+        self.backward(tape, dlogps)
+    }
+
     /// Moves the parameters against the accumulated gradient and clears it.
     ///
     /// # Errors
@@ -101,33 +116,40 @@ pub fn update<P: Policy>(
     inner_updates: usize,
 ) -> Result<Metrics, P::Error> {
     let recomputes = policy.recomputes_old_logps();
-    if recomputes && method.credit_reads_old_logps() {
-        let scored = scored(policy, prompts, batch)?;
-        return trained(policy, method, (prompts, &scored), inner_updates, false);
+    if recomputes && method.weights_read_old_logps() {
+        let (scored, tape) = scored(policy, prompts, batch)?;
+        return trained(policy, method, (prompts, &scored), inner_updates, (false, tape));
     }
-    trained(policy, method, (prompts, batch), inner_updates, recomputes)
+    trained(policy, method, (prompts, batch), inner_updates, (recomputes, None))
 }
 
-/// The batch with the policy's own log-probabilities as `old_logps`.
-fn scored<P: Policy>(policy: &mut P, prompts: &[P::Prompt], batch: &[Group]) -> Result<Vec<Group>, P::Error> {
-    let mut rows = Vec::new();
-    for part in policy.parts(prompts, batch) {
-        rows.extend(policy.log_probs(prompts, batch, part)?.0);
+/// The batch with the policy's own log-probabilities as `old_logps`, and the tape of a batch of one micro-batch: those of several would not be
+/// in memory together, and are made again for the first gradient step.
+fn scored<P: Policy>(
+    policy: &mut P,
+    prompts: &[P::Prompt],
+    batch: &[Group],
+) -> Result<(Vec<Group>, Option<P::Tape>), P::Error> {
+    let (parts, mut rows, mut kept) = (policy.parts(prompts, batch), Vec::new(), None);
+    for part in &parts {
+        let (logps, tape) = policy.log_probs(prompts, batch, part.clone())?;
+        rows.extend(logps);
+        kept = (parts.len() == 1).then_some(tape);
     }
     let mut scored = batch.to_vec();
     for (response, row) in scored.iter_mut().flat_map(|g| &mut g.responses).zip(rows) {
         response.old_logps = row;
     }
-    Ok(scored)
+    Ok((scored, kept))
 }
 
-/// The gradient steps of [`update`].
+/// The gradient steps of [`update`]. `first` is the tape of the first forward pass, if there was one: its log-probabilities are `old_logps`.
 fn trained<P: Policy>(
     policy: &mut P,
     method: &dyn Method,
     (prompts, batch): (&[P::Prompt], &[Group]),
     inner_updates: usize,
-    recomputes: bool,
+    (recomputes, mut first): (bool, Option<P::Tape>),
 ) -> Result<Metrics, P::Error> {
     let credits = method.credit(batch);
     let mut responses: Vec<Cow<'_, Response>> =
@@ -136,14 +158,18 @@ fn trained<P: Policy>(
     for update in 0..inner_updates {
         metrics = credited_metrics(batch, &credits);
         for part in policy.parts(prompts, batch) {
-            let (logps, tape) = policy.log_probs(prompts, batch, part.clone())?;
+            let (logps, tape) = match first.take() {
+                Some(tape) => (responses.iter().map(|r| r.old_logps.clone()).collect(), tape),
+                None => policy.log_probs(prompts, batch, part.clone())?,
+            };
             if recomputes && update == 0 {
                 for (response, logps) in responses[part.clone()].iter_mut().zip(&logps) {
                     response.to_mut().old_logps.clone_from(logps);
                 }
             }
-            let dlogps = gradients(method, &responses[part.clone()], &credits[part], &logps, &mut metrics);
-            policy.backward(tape, &dlogps)?;
+            let credits = &credits[part.clone()];
+            let dlogps = gradients(method, &responses[part], credits, &logps, &mut metrics);
+            policy.backward_credited(tape, &dlogps, credits)?;
         }
         policy.step()?;
     }

@@ -10,6 +10,7 @@
 //! | [`GivenBaseline`] | `r_i` minus the reward of the greedy response | ReMax |
 //! | [`EarlierVisit`] | `r_i` minus the success rate of the prompt's earlier visit, inside a guard | systematic sets |
 //! | [`Decoupled`] | outcome advantages of the parts of a reward, added up | GDPO |
+//! | [`DifficultyWeighted`] | outcome advantages of a reward that falls with length, times a weight of the group | GRPO-LEAD |
 //! | [`LengthBaseline`] | `r_i` minus the mean reward weighted by length | OPO |
 //! | [`BestOfGroup`] | the lead of the best response, 0 for the others | pass@k |
 //! | [`ReturnsToGo`] | discounted rewards from `t` on | REINFORCE++ |
@@ -39,6 +40,7 @@ mod entropy;
 mod gae;
 mod given_baseline;
 mod group_gradient;
+mod lead;
 mod length_baseline;
 mod outcome;
 mod overlong;
@@ -67,6 +69,7 @@ pub use entropy::HighEntropy;
 pub use gae::Gae;
 pub use given_baseline::GivenBaseline;
 pub use group_gradient::{GroupPolicyGradient, Stretch};
+pub use lead::DifficultyWeighted;
 pub use length_baseline::LengthBaseline;
 pub use outcome::OutcomeCredit;
 pub use overlong::Overlong;

@@ -72,7 +72,7 @@ impl Assignment for PenalisedReward {
     }
 }
 
-/// Another assignment of one advantage per response, centred and scaled over the responses of the batch that have a reward.
+/// Another assignment of one advantage per response, centred and scaled over the responses of the batch that have one.
 ///
 /// ```text
 /// A' = (A - mean A) / (std A + 1e-4)          std with ddof 1
@@ -82,13 +82,16 @@ impl Assignment for PenalisedReward {
 pub struct OverResponses {
     /// The assignment whose advantages are scaled.
     pub inner: Box<dyn Assignment>,
+    /// True if a masked response has an advantage, from its reward alone; false where advantages are made of evidence, which it may lack.
+    pub masked: bool,
 }
 
 impl Assignment for OverResponses {
     fn advantages(&self, batch: &[Group], active: &[bool]) -> Vec<Vec<f64>> {
         let mut advantages = self.inner.advantages(batch, active);
-        let graded: Vec<bool> =
-            counted(batch, active).map(|(r, _)| r.reward.is_some() && !r.is_empty()).collect();
+        let graded =
+            |(r, counts): (&Response, bool)| !r.is_empty() && (counts || self.masked && r.reward.is_some());
+        let graded: Vec<bool> = counted(batch, active).map(graded).collect();
         let rows = advantages.iter().zip(&graded).filter(|(_, graded)| **graded);
         let all: Vec<f64> = rows.map(|(row, _)| row[0]).collect();
         let (centre, divisor) = match all_equal(&all) {

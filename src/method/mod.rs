@@ -161,8 +161,9 @@ pub trait Method: Send + Sync + std::fmt::Debug {
         true
     }
 
-    /// True if [`Method::credit`] depends on `old_logps`, which a policy that recomputes them must then do before credit is taken.
-    fn credit_reads_old_logps(&self) -> bool {
+    /// True if `old_logps` decide which tokens have a weight, as a rejection does: a policy that recomputes them must then do so before credit is
+    /// taken. Advantages that contain `old_logps` (a gap to a teacher, a KL in the reward, an energy) keep the sampler's, which differ by rounding.
+    fn weights_read_old_logps(&self) -> bool {
         false
     }
 }

@@ -45,7 +45,7 @@ pub static SPEC: MethodSpec = MethodSpec {
         let credit = match (settings.flag("whiten"), settings.choice("whiten_over")) {
             (false, _) => inner,
             (true, Over::Tokens) => reinforce_pp::whitened(inner, false),
-            (true, Over::Responses) => Box::new(OverResponses { inner }),
+            (true, Over::Responses) => Box::new(OverResponses { inner, masked: false }),
         };
         shared::plain(settings, credit)
     },

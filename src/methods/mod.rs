@@ -28,6 +28,7 @@ pub mod gpg;
 pub mod grpo;
 pub mod grpo_batch_std;
 pub mod grpo_lambda;
+pub mod grpo_lead;
 pub mod grpo_passk;
 pub mod gspo;
 pub mod gspo_token;
@@ -100,6 +101,7 @@ pub static REGISTRY: &[&MethodSpec] = &[
     &gpg::SPEC,
     &opo::SPEC,
     &maxrl::SPEC,
+    &grpo_lead::SPEC,
     &grpo_passk::SPEC,
     &remax::SPEC,
     &gdpo::SPEC,

@@ -55,7 +55,7 @@ fn credit(settings: &Settings) -> Box<dyn Assignment> {
         true => Box::new(OutcomeCredit::constant(outcome)),
         false => Box::new(PenalisedReward { outcome, beta, bounds: (low, high.max(low)) }),
     };
-    if settings.flag("normalise") { Box::new(OverResponses { inner }) } else { inner }
+    if settings.flag("normalise") { Box::new(OverResponses { inner, masked: true }) } else { inner }
 }
 
 /// The usual settings, with one more value of `scale`.

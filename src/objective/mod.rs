@@ -179,7 +179,7 @@ impl Method for Objective {
             || self.ratio.reads_tokens()
     }
 
-    fn credit_reads_old_logps(&self) -> bool {
+    fn weights_read_old_logps(&self) -> bool {
         self.rejection.is_some()
             || self.correction.is_some_and(|correction| correction.masked && correction.leaves)
     }
@@ -200,7 +200,7 @@ impl Method for Objective {
 
     fn coupling(&self) -> Coupling {
         let reduction = match self.reduction {
-            _ if self.mask_truncated || self.credit_reads_old_logps() => Coupling::Everything,
+            _ if self.mask_truncated || self.weights_read_old_logps() => Coupling::Everything,
             Reduction::TokenMean | Reduction::GroupTokenMean => Coupling::RewardsAndTotalLength,
             Reduction::PerResponse | Reduction::Constant(_) => Coupling::Rewards,
         };

@@ -5,7 +5,7 @@ use crate::trace::scan;
 /// The decayed product of the ratios from each token on, clipped and held, in front of the loss of the token's own ratio (FIPO).
 ///
 /// ```text
-/// f_t = sg( clip( exp(sum_{k>=t} q^(k-t) x_k), low, high ) )
+/// f_t = sg( clip( exp(sum_{k>=t, rho_k <= cap} q^(k-t) x_k), low, high ) )
 /// f_t = clip(f_t, 0.8, 1) where A_t < 0 and rho_t > safety
 /// ```
 /// It is the trace of GRPO-lambda turned round: there a token reads the ratios before it, here those after it. On-policy `f = 1`.
@@ -19,6 +19,8 @@ pub struct FutureWeight {
     pub bounds: (f64, f64),
     /// The ratio above which a token of negative advantage is not weighed up.
     pub safety: f64,
+    /// The ratio above which a token has no part in the weights; infinite for none.
+    pub cap: f64,
 }
 
 /// Bounds of the weight of a token of negative advantage whose ratio exceeds the safety.
@@ -29,6 +31,7 @@ impl PolicyRatio for FutureWeight {
         let z = logps.log_ratios();
         let mut future = logps.frozen_log_ratios();
         let own = future.clone();
+        future.iter_mut().filter(|x| x.exp() > self.cap).for_each(|x| *x = 0.0);
         scan::decayed_suffix(self.q, &mut future);
         let weight = |((sum, x), a): ((&f64, &f64), &f64)| {
             let weight = sum.exp().clamp(self.bounds.0, self.bounds.1);
@@ -43,8 +46,10 @@ impl PolicyRatio for FutureWeight {
     }
 
     fn equation(&self, loss: &str) -> Vec<Part> {
+        let capped =
+            if self.cap.is_finite() { format!(", rho_k <= {}", number(self.cap)) } else { String::new() };
         let factor = format!(
-            "f_t = clip(exp(sum_{{k>=t}} {}^(k-t) x_k), {}, {}), clipped to [{}, {}] where delta_t < 0 and rho_t > {}; the gradient takes f as constant",
+            "f_t = clip(exp(sum_{{k>=t{capped}}} {}^(k-t) x_k), {}, {}), clipped to [{}, {}] where delta_t < 0 and rho_t > {}; the gradient takes f as constant",
             number(self.q),
             number(self.bounds.0),
             number(self.bounds.1),

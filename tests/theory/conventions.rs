@@ -464,6 +464,94 @@ impl Setups {
     }
 }
 
+/// Settings of a correction, which the words of one about a loss leave open.
+const OF_CORRECTION: [&str; 8] = [
+    "correction",
+    "correction_low",
+    "correction_high",
+    "rejected",
+    "reject",
+    "reject_low",
+    "reject_high",
+    "off_policy_mask",
+];
+
+impl Setups {
+    /// The distance of the recorded gradient from that of the named convention's own settings; what its words leave open is the match's.
+    fn apart(&self, setup: &Setup, samples: bool, label: &str, found: &conventions::Candidate) -> f64 {
+        let named = convention(label);
+        if named.method.is_empty() {
+            return 0.0;
+        }
+        let pairs = |words: &str| -> Vec<(String, String)> {
+            let words = words.split_whitespace().filter_map(|w| w.split_once('='));
+            words.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+        };
+        let (method, matched) = found.command.split_once(' ').unwrap_or((&found.command, ""));
+        let of_correction = |key: &str| OF_CORRECTION.contains(&key);
+        let open = |key: &str| match named.scope {
+            Scope::Correction => !of_correction(key),
+            Scope::Objective => of_correction(key) || ["beta", "kl", "max_length"].contains(&key),
+            _ => of_correction(key) || ["beta", "kl", "max_length", "reduction"].contains(&key),
+        };
+        // The advantages are the recorded ones, whatever became of the rewards.
+        let left = |key: &str| open(key) || key.starts_with("reward_");
+        let own = pairs(named.settings).into_iter().filter(|(key, _)| !left(key));
+        let own: Vec<_> = match named.scope {
+            Scope::Correction => own.filter(|(key, _)| of_correction(key)).collect(),
+            _ => own.collect(),
+        };
+        let settings: Vec<_> = pairs(matched).into_iter().filter(|(key, _)| open(key)).chain(own).collect();
+        let method = if named.scope == Scope::Correction { method } else { named.method };
+        let configured = methods::configure(method, &settings).unwrap_or_else(|e| panic!("{label}: {e}"));
+        let theirs = self.theirs(setup);
+        let (advantages, gradient) = (theirs.advantages.expect("given"), theirs.gradient.expect("given"));
+        let batch = self.groups(samples);
+        let credits = configured.method.credit_given(&batch, advantages);
+        let responses = batch.iter().flat_map(|g| &g.responses).zip(&credits).zip(&self.logps);
+        let ours = responses.flat_map(|((r, c), logps)| configured.method.loss(r, c, logps).dlogps);
+        let largest = gradient.iter().flatten().fold(0.0f64, |most, g| most.max(g.abs()));
+        let pairs: Vec<(f64, f64)> = ours.zip(gradient.iter().flatten().copied()).collect();
+        let gap = |factor: f64| pairs.iter().map(|(a, b)| (a * factor - b).abs()).fold(0.0f64, f64::max);
+        // Weights that are divided by their mean over the batch are a factor, which no setting says.
+        let of_batch = found.labels.iter().any(|label| label.contains("batch_normalize"));
+        let best =
+            pairs.iter().map(|(a, b)| a * b).sum::<f64>() / pairs.iter().map(|(a, _)| a * a).sum::<f64>();
+        gap(if of_batch { best } else { found.factor }) / largest
+    }
+
+    /// True if the commands have different gradients where ratios and the sampler's distance are larger than in the recorded batch.
+    fn tells_apart(&self, command: &str, other: &str) -> bool {
+        [-0.7, -1.5].into_iter().any(|by| {
+            let (a, b) = (self.gradient_far_away(command, by), self.gradient_far_away(other, by));
+            let largest = b.iter().flatten().fold(0.0f64, |most, g| most.max(g.abs()));
+            a.iter().flatten().zip(b.iter().flatten()).any(|(a, b)| (a - b).abs() > 1e-9 * largest)
+        })
+    }
+
+    /// The gradient of a command where log-probabilities are moved up and down by 2, and the sampler's by `by`.
+    fn gradient_far_away(&self, command: &str, by: f64) -> Rows {
+        let far = |rows: &Rows, by: f64| -> Rows {
+            let moved = |i: usize, t: usize, x: &f64| x + by * (1.7 * (i * 5 + t) as f64).sin();
+            let row =
+                |(i, row): (usize, &Vec<f64>)| row.iter().enumerate().map(|(t, x)| moved(i, t, x)).collect();
+            rows.iter().enumerate().map(row).collect()
+        };
+        let mut batch = self.groups(true);
+        let (logps, sampled) = (far(&self.logps, 2.0), far(&self.sampler_logps, by));
+        for (response, sampled) in batch.iter_mut().flat_map(|g| &mut g.responses).zip(sampled) {
+            response.evidence.sampler_logps = Some(sampled);
+        }
+        let (name, settings) = command.split_once(' ').unwrap_or((command, ""));
+        let advantages = batch.iter().flat_map(|g| &g.responses).enumerate();
+        let advantages = advantages.map(|(i, r)| vec![(i as f64).sin(); r.len()]).collect();
+        let method = method(name, settings);
+        let credits = method.credit_given(&batch, advantages);
+        let responses = batch.iter().flat_map(|g| &g.responses).zip(&credits).zip(&logps);
+        responses.map(|((r, c), logps)| method.loss(r, c, logps).dlogps).collect()
+    }
+}
+
 fn setups() -> Setups {
     serde_json::from_str(include_str!("../fixtures/setups.json")).expect("the committed fixture")
 }
@@ -471,7 +559,7 @@ fn setups() -> Setups {
 #[test]
 fn setups_that_trl_and_verl_run_are_named_and_none_is_misnamed() {
     let all = setups();
-    let mut named = 0;
+    let (mut named, mut misnamed, mut coincide) = (0, Vec::new(), Vec::new());
     for setup in &all.cases {
         let assumed = Assumptions { beta: setup.beta, max_length: Some(12.0), ..Assumptions::default() };
         // Without vLLM a trainer has no log-probabilities of a sampler.
@@ -491,11 +579,27 @@ fn setups_that_trl_and_verl_run_are_named_and_none_is_misnamed() {
             of_loss && correction
         };
         assert!(gradient.matches.iter().any(right), "{what}: {gradient:#?}");
-        // Whatever else is named gives the same numbers on this batch, and belongs to the same framework or to none.
+        for m in &gradient.matches {
+            for label in &m.labels {
+                let apart = all.apart(setup, samples, label, m);
+                if apart > 1e-5 {
+                    misnamed.push(format!("{what}: {label}, whose own settings are {apart:e} away"));
+                }
+            }
+        }
+        let right = gradient.matches.iter().find(|m| right(m)).expect("found above");
+        let tell = |m: &&conventions::Candidate| all.tells_apart(&m.command, &right.command);
+        let others = gradient.matches.iter().filter(tell).map(|m| m.command.as_str()).collect::<Vec<_>>();
+        coincide.extend(others.iter().map(|other| format!("{what}: {other}")));
         for m in &gradient.matches {
             assert!(m.error <= 1e-5, "{what}: {m:?}");
         }
         named += 1;
     }
     assert!(named >= 20, "{named}");
+    // Explanations that only this batch cannot tell from the right one: an idle cap, bounds that reject the same responses.
+    assert_eq!((&misnamed, coincide.len()), (&Vec::<String>::new(), COINCIDE), "{coincide:#?}");
 }
+
+/// Explanations of the recorded setups that another batch tells from the right one.
+const COINCIDE: usize = 9;

@@ -51,10 +51,11 @@ const fn rows<const N: usize>(table: [Row; N]) -> [Convention; N] {
 
 const IN_DIVISOR: &str =
     "rejected tokens leave the loss; the divisor there is that of the batch before rejection";
-const NO_SETTING: &str = "no setting here";
+/// An entropy bonus, which is a trainer's and no method's.
+pub(super) const BONUS: &str = "the trainer's term: `llm-train` rl.entropy_coef, reduced as the loss is";
 
 #[rustfmt::skip]
-static TABLE: [Convention; 57] = rows([
+static TABLE: [Convention; 59] = rows([
     (PRIME, "loss.type=default, kl_tau=0", Loss, "dppo", "cap=1e9 divergence_low=0.2 divergence_high=0.2", "the default kl_tau = 1e-3 adds that times the squared log-ratio of every token"),
     (PRIME, "loss.type=ipo", Loss, "", "", "no method here masks a token whichever way its probability moved; otherwise it is dppo"),
     (PRIME, "algorithm grpo", Advantages, "grpo", "scale=none", "-"),
@@ -80,11 +81,13 @@ static TABLE: [Convention; 57] = rows([
     (SLIME, "--eps-clip-c 3", Loss, "grpo", "std_preset=verl clip=two_sided clip_max=3", "-"),
     (SLIME, "--use-tis (0 to 2)", Correction, "grpo", "correction=token_truncate correction_high=2", "-"),
     (SLIME, "--custom-tis-function-path icepop_function (0.5 to 5)", Correction, "grpo", "correction=token_mask correction_low=0.5 correction_high=5", "-"),
+    (SLIME, "--custom-tis-function-path mis.py, rs_level=token (0.5 to 2)", Correction, "grpo", "reject=token_k1 reject_low=0.5 reject_high=2", "rejected tokens stay in the divisor there, which is counted before (rollout_mask_sums)"),
+    (SLIME, "--entropy-coef", Loss, "", "", BONUS),
     (SLIME, "--use-opsm, --opsm-delta 1e-4", Correction, "grpo", "off_policy_mask=0.0001", "-"),
     (SLIME, "--use-unbiased-kl --kl-loss-type k3", Scope::Kl, "grpo", "beta=0.001 kl=ratio_k3", "low_var_kl is cut at 10 there"),
     (SWIFT, "loss_type=grpo", Objective, "grpo", "", "-"),
     (SWIFT, "loss_type=dapo", Objective, "grpo", "reduction=token_mean", "-"),
-    (SWIFT, "loss_type=fipo", Objective, "fipo", "", "a token whose ratio exceeds delta, where that is set, does not count in the weights of others there"),
+    (SWIFT, "loss_type=fipo", Objective, "fipo", "", "delta is clip=two_sided with its clip_max, and leaves the sums of the weights likewise"),
     (SWIFT, "loss_type=real", Objective, "", "", "a classification of the group's mean log-ratios: no sum over tokens of a loss"),
     (SWIFT, "loss_type=sapo", Objective, "sapo", "", "-"),
     (SWIFT, "importance_sampling_level=sequence_token", Loss, "gspo_token", "epsilon_low=0.2 epsilon_high=0.2", "-"),
@@ -107,7 +110,7 @@ static TABLE: [Convention; 57] = rows([
     (OPENRLHF, "is_correction_type=tis (0.5 to 5)", Correction, "grpo", "std_preset=openrlhf reduction=token_mean correction=token_truncate correction_low=0.5 correction_high=5", "-"),
     (OPENRLHF, "is_correction_type=icepop (0.5 to 5)", Correction, "grpo", "std_preset=openrlhf reduction=token_mean correction=token_mask correction_low=0.5 correction_high=5", "-"),
     (OPENRLHF, "is_correction_type=seq-mask-tis (0.5 to 5)", Correction, "grpo", "std_preset=openrlhf reduction=token_mean correction=token_in_sequence_mask correction_low=0.5 correction_high=5", "-"),
-    (OPENRLHF, "actor.entropy_coef", Loss, "", "", NO_SETTING),
+    (OPENRLHF, "actor.entropy_coef", Loss, "", "", BONUS),
     (NEMO_RL, "adv_estimator=raw_reward, normalize_advantages=False", Advantages, "reinforce_pp", "gamma=1 whiten=false", "-"),
     (NEMO_RL, "adv_estimator=gdpo, use_leave_one_out_baseline=False", Advantages, "gdpo", "whiten_over=responses", "no 1e-4 is added to the last standard deviation there"),
     (NEMO_RL, "truncated_importance_sampling_ratio_min=0.5 (tis, 2)", Correction, "grpo", "std_preset=verl reduction=token_mean correction=token_truncate correction_low=0.5 correction_high=2", "-"),

@@ -223,4 +223,12 @@ pub(super) static ROWS: &[Convention] = &[
         recorded: "setups.json",
         ..CORRECTION
     },
+    Convention {
+        words: "entropy_coeff",
+        clip: "the loss less entropy_coeff times the entropy of the tokens, reduced by loss_agg_mode",
+        differs: super::others::BONUS,
+        recorded: "-",
+        place: "verl/workers/utils/losses.py",
+        ..LOSS
+    },
 ];

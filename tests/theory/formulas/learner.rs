@@ -7,6 +7,8 @@ use std::ops::Range;
 #[derive(Default)]
 struct Rounding {
     recomputes: bool,
+    whole: bool,
+    scored: std::cell::Cell<usize>,
     moved: f64,
     gradient: Vec<f64>,
 }
@@ -25,12 +27,13 @@ impl Policy for Rounding {
     type Error = std::convert::Infallible;
 
     fn parts(&self, _: &[()], _: &[Group]) -> Vec<Range<usize>> {
-        vec![0..1, 1..4]
+        if self.whole { vec![0..4] } else { vec![0..1, 1..4] }
     }
     fn recomputes_old_logps(&self) -> bool {
         self.recomputes
     }
     fn log_probs(&self, _: &[()], _: &[Group], part: Range<usize>) -> Result<Scored<()>, Self::Error> {
+        self.scored.set(self.scored.get() + 1);
         Ok((part.map(|_| (0..6).map(|t| own(t) + self.moved).collect()).collect(), ()))
     }
     fn backward(&mut self, (): (), dlogps: &[Vec<f64>]) -> Result<(), Self::Error> {
@@ -85,4 +88,20 @@ fn a_correction_weighs_the_trainer_s_own_numbers_against_the_sampler_s() {
     for (plain, corrected) in plain.iter().zip(truncated) {
         assert!((corrected - plain * 0.05f64.exp()).abs() < 1e-12, "{corrected} for {plain}");
     }
+}
+
+/// A batch of one micro-batch is scored once for the weights that its log-probabilities decide and for its first gradient step; one of several twice.
+#[test]
+fn one_forward_pass_serves_a_rejection_and_the_first_step() {
+    let run = |whole: bool, updates: usize| {
+        let method = methods::parse("grpo", "reject=token_k3 reject_high=1").unwrap().method;
+        let mut policy = Rounding { recomputes: true, whole, ..Rounding::default() };
+        iterate(&mut policy, &*method, &[()], 4, updates).unwrap();
+        (policy.scored.get(), policy.gradient)
+    };
+    let (once, gradient) = run(true, 1);
+    let (in_parts, same) = run(false, 1);
+    assert_eq!((once, in_parts), (1, 4));
+    assert!(gradient.iter().any(|g| *g != 0.0) && gradient == same);
+    assert_eq!((run(true, 3).0, run(false, 3).0), (3, 8));
 }

@@ -45,6 +45,30 @@ fn near(found: &[Vec<f64>], want: [[f64; 2]; 2]) {
 }
 
 #[test]
+fn grpo_lead_prefers_short_right_responses_and_weighs_by_the_success_rate() {
+    let response = |(reward, len): (f64, usize)| Response::graded(vec![-1.0; len], reward);
+    let group = |all: &[(f64, usize)]| [Group { responses: all.iter().copied().map(response).collect() }];
+    let credit = |settings: &str, all: &[(f64, usize)]| -> Vec<f64> {
+        advantages("grpo_lead", &format!("scale=none {settings}"), &group(all))
+            .iter()
+            .map(|row| row[0])
+            .collect()
+    };
+    // Lengths 2 and 4 of the right ones: z = -1 and 1, up to 1e-8. Success rate 2/3.
+    let found = credit("alpha=0.1", &[(1.0, 2), (1.0, 4), (0.0, 9)]);
+    let (short, long) = (0.1f64.exp(), (-0.1f64).exp());
+    let mean = (short + long - 1.0) / 3.0;
+    let weight = |p: f64| 0.4 + 1.1 / (1.0 + (10.0 * (p - 0.75)).exp());
+    let (rate, rest) = (2.0 / 3.0, 1.0 / 3.0);
+    let want = [(short - mean) * weight(rate), (long - mean) * weight(rate), (-1.0 - mean) * weight(rest)];
+    assert!(found.iter().zip(want).all(|(a, b)| (a - b).abs() < 1e-7), "{found:?} {want:?}");
+    let sum = |all: &[(f64, usize)]| credit("alpha=0", all).iter().sum::<f64>();
+    let (right, wrong) = ((1.0, 3), (0.0, 2));
+    assert!(sum(&[right, wrong]).abs() < EXACT && sum(&[right, wrong, wrong]) > 0.1);
+    assert!(sum(&[right, right, wrong]) < -0.1);
+}
+
+#[test]
 fn topr_cuts_the_ratio_of_the_negative_response_alone() {
     let half = 0.5f64.ln();
     // Advantages 1/2 and -1/2, weight 1/2 per token; products 4 and 1/4, token ratios 2 and 1/2.
@@ -70,6 +94,13 @@ fn fipo_is_grpo_on_policy_and_weighs_by_the_future_off_policy() {
     let want = [[0.09f64, 0.1], [-0.12, -0.04]].map(|row| row.map(f64::exp));
     let times = |i: usize| [0, 1].map(|t| grpo[i][t] * want[i][t]);
     near(&found, [times(0), times(1)]);
+    // Above the cap of clip=two_sided a token leaves the sums of the weights, its own among them.
+    let capped = slopes("fipo", "half_life=1 high_only=false clip=two_sided clip_max=1.2", &batch, &{
+        let mut far = logps.clone();
+        far[0][1] = -1.0 + 0.3;
+        far
+    });
+    assert!((capped[0][0] - grpo[0][0] * 0.04f64.exp()).abs() < 1e-12, "{capped:?}");
     // By default no token is weighed down.
     let up = slopes("fipo", "half_life=1", &batch, &logps);
     near(&up, [times(0), [grpo[1][0], grpo[1][1]]]);
@@ -112,6 +143,25 @@ fn rloo_of_trl_clips_one_product_per_response_and_charges_its_kl_to_the_reward()
     let scale = 0.85 * 2f64.sqrt() + 1e-4;
     near(&credit("normalise=true"), [[0.85 / scale; 2], [-0.85 / scale; 2]]);
     near(&credit("reward_high=0.5"), [[0.35; 2], [-0.35; 2]]);
+}
+
+/// A masked response is no number of GDPO's statistics, which are of parts it may lack; of RLOO's it is one, by its reward.
+#[test]
+fn normalisation_over_responses_counts_those_that_have_an_advantage() {
+    let (mut batch, _) = pair([[0.0; 2]; 2]);
+    let third = Response { truncated: true, ..Response::graded(vec![-1.0; 2], 0.5) };
+    batch[0].responses.push(third);
+    for (response, part) in batch[0].responses.iter_mut().zip([1.0, 0.25, 7.0]) {
+        response.evidence.reward_parts = Some(vec![part]);
+    }
+    let whitened = |settings: &str| advantages("gdpo", settings, &batch);
+    let found = whitened("whiten_over=responses scale=none mask_truncated=true");
+    // Two advantages of 3/8 and -3/8: mean 0, deviation 3/8 sqrt 2.
+    let scale = 0.375 / (0.375 * 2f64.sqrt() + 1e-4);
+    near(&found, [[scale; 2], [-scale; 2]]);
+    assert_eq!(found[2], [0.0; 2]);
+    let of_rloo = advantages("rloo", "normalise=true mask_truncated=true", &batch);
+    assert!((of_rloo[0][0] - 0.75 / (0.75 + 1e-4)).abs() < 1e-12, "{of_rloo:?}");
 }
 
 #[test]

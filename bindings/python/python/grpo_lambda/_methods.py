@@ -31,6 +31,7 @@ MethodName = Literal[
     "gpg",
     "opo",
     "maxrl",
+    "grpo_lead",
     "grpo_passk",
     "remax",
     "gdpo",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from trl import GRPOTrainer
+from trl import GRPOTrainer, RLOOTrainer
 
 from ._configured import Configured, configured
 from ._diagnose import Candidate, Found, diagnose
@@ -74,7 +74,7 @@ class Step:
 
 @contextmanager
 def record(trainer: Any, path: str | Path | None = None, *, tolerance: float = 1e-5) -> Iterator[Step]:
-    """Records one step of TRL's ``GRPOTrainer``, or of a subclass, and prints whose convention its loss follows, to what precision.
+    """Records one step of TRL's ``GRPOTrainer`` or ``RLOOTrainer``, or of a subclass, and prints whose convention its loss follows, to what precision.
 
     The loss of your configuration comes first: the sentence says whether the trainer computes it. Where it does not, or where no method here
     is that loss, the conventions are searched. The first generation batch that is trained on inside the block and has a gradient is recorded
@@ -95,14 +95,8 @@ def record(trainer: Any, path: str | Path | None = None, *, tolerance: float = 1
         ...     trainer.train()
         step.jsonl: 8 responses in 2 groups: TRL loss_type=dapo, as configured (`grpo reduction=token_mean` here): gradient to 8e-08, ..
     """
-    if type(trainer).__name__ == "RLOOTrainer":
-        raise TypeError(
-            f"trainer = {trainer!r}: record reads GRPOTrainer only; RLOOTrainer's loss is `rloo ratio=product clip=ppo reduction=response_mean "
-            f"reward_beta={trainer.beta}{' normalise=true' if trainer.normalize_advantages else ''}` here: write a step's log-probabilities, "
-            "rewards and advantages as lines for `sim estimate --against`"
-        )
-    if not isinstance(trainer, GRPOTrainer):
-        raise TypeError(f"trainer = {trainer!r}: must be a GRPOTrainer of TRL, or a subclass")
+    if not isinstance(trainer, (GRPOTrainer, RLOOTrainer)):
+        raise TypeError(f"trainer = {trainer!r}: must be a GRPOTrainer or an RLOOTrainer of TRL, or a subclass")
     if path is not None and not Path(path).parent.is_dir():
         raise FileNotFoundError(f"path = {str(path)!r}: there is no folder {Path(path).parent}; make it first")
     if trainer.accelerator.num_processes > 1:
@@ -129,7 +123,8 @@ def _listen(trainer: Any, step: Step) -> None:
     loss_of, score = trainer._compute_loss, trainer._get_per_token_logps_and_entropies
     heard: list[torch.Tensor] = []
     # TRL's first versions count a completion without any reward as one of reward 0.
-    leaves_out = "unscorable_mask" in inspect.getsource(GRPOTrainer._generate_and_score_completions)
+    base = RLOOTrainer if isinstance(trainer, RLOOTrainer) else GRPOTrainer
+    leaves_out = "unscorable_mask" in inspect.getsource(base._generate_and_score_completions)
     listening = [False]
 
     def calculate_rewards(*args: Any, **kwargs: Any) -> torch.Tensor:
@@ -144,10 +139,18 @@ def _listen(trainer: Any, step: Step) -> None:
 
     def generate_and_score(inputs: Any) -> dict[str, Any]:
         taken = trainer.model.training and step._open
-        output = generate(inputs)
+        heard.clear()
+        listening[0] = taken
+        try:
+            output = generate(inputs)
+        finally:
+            listening[0] = False
         if taken:
             rows = len(output["completion_ids"])
-            step._start(trainer.args.steps_per_generation, float(trainer.beta))
+            if base is RLOOTrainer:
+                per_token_columns(output, heard)
+            # RLOO's beta is a coefficient of the reward, which no term of the loss has.
+            step._start(trainer.args.steps_per_generation, 0.0 if base is RLOOTrainer else float(trainer.beta))
             step._size, step._longest = trainer.num_generations, trainer.max_completion_length
             output[_ROW] = torch.arange(rows, device=output["completion_ids"].device)
         return output
@@ -176,10 +179,18 @@ def _listen(trainer: Any, step: Step) -> None:
     trainer._compute_loss, trainer._get_per_token_logps_and_entropies = compute_loss, per_token
 
 
+def per_token_columns(output: dict[str, Any], heard: list[torch.Tensor]) -> None:
+    """Puts the log-probabilities of tokens that ``RLOOTrainer`` scored, and kept no more of than a sum per response, into its batch."""
+    for name, found in zip(("old_per_token_logps", "ref_per_token_logps"), heard):
+        output.setdefault(name, found)
+
+
 def _take(step: Step, trainer: Any, inputs: dict[str, Any], logps: torch.Tensor, loss: torch.Tensor) -> None:
     """Keeps the rows of a micro-batch with their gradient."""
-    # A window of accumulation is a step of the optimiser; several may share a generation batch, whose loss is then their mean.
-    share = trainer.current_gradient_accumulation_steps / trainer.args.steps_per_generation
+    # A window of accumulation is a step of the optimiser; several may share a generation batch, whose loss is then their mean. The loss of
+    # RLOOTrainer is divided by the window's length later, by the Trainer.
+    share = 1 if isinstance(trainer, RLOOTrainer) else trainer.current_gradient_accumulation_steps
+    share = share / trainer.args.steps_per_generation
     (gradient,) = torch.autograd.grad(loss, logps, retain_graph=True, allow_unused=True)
     gradient = torch.zeros_like(logps) if gradient is None else gradient
     mask = inputs["completion_mask"]
@@ -319,7 +330,7 @@ def _of_advantages(found: Found) -> str:
         near = f" (the nearest is `{found.nearest.command}`, {found.nearest.error:.0e} away)" if found.nearest is not None and found.nearest.error <= NEAR else ""
         return f"advantages are of no known convention{near}{': ' + found.note if found.note else ''}"
     best = found.matches[0]
-    names = [label for label in best.labels if label.startswith("TRL scale_rewards")] or best.labels or [f"`{best.command}`"]
+    names = [label for label in best.labels if label.startswith(("TRL scale_rewards", "TRL RLOOTrainer"))] or best.labels or [f"`{best.command}`"]
     return f"advantages of {names[0]} to {best.error:.0e}"
 
 

@@ -1,4 +1,4 @@
-"""TRL's ``GRPOConfig`` in the words of this library, without TRL: its loss as a method with settings, and another method under it."""
+"""TRL's ``GRPOConfig`` and ``RLOOConfig`` in the words of this library, without TRL: its loss as a method with settings, and another method under it."""
 
 from __future__ import annotations
 
@@ -25,10 +25,13 @@ _OF_ONE_LOSS = {
 
 #: Fields of TRL's own loss that no method here has.
 _NOWHERE = {
-    "off_policy_mask_threshold": "no method here drops responses by their distance from the sampler",
-    "entropy_coef": "no method here has an entropy bonus",
-    "use_adaptive_entropy": "no method here has an entropy bonus",
+    "entropy_coef": "an entropy bonus is a trainer's term and no method's",
+    "use_adaptive_entropy": "an entropy bonus is a trainer's term and no method's",
 }
+
+
+#: The settings of ``gdpo`` that are TRL's ``normalize_then_sum``.
+_OF_PARTS = {"whiten_over": "responses", "std_preset": "trl"}
 
 
 @dataclass(frozen=True)
@@ -108,8 +111,10 @@ def _reduction(loss_type: str) -> str:
     return dict(_native.settings(row.pop("method"), **row))["reduction"]
 
 
-def _carried(args: Any) -> list[_Carried]:
+def _carried(args: Any, method: str = "") -> list[_Carried]:
     """The fields that methods have as settings."""
+    if _is_rloo(args):
+        return _carried_by_rloo(args, method)
 
     def same(name: str, key: str, value: Any) -> _Carried:
         return _Carried(name, key, value, _written(args, name))
@@ -124,8 +129,12 @@ def _carried(args: Any) -> list[_Carried]:
         same("beta", "beta", args.beta),
     ]
     if args.beta != 0.0:
-        corrected = getattr(args, "use_bias_correction_kl", False)
-        found.append(_Carried("use_bias_correction_kl", "kl", "ratio_k3" if corrected else "k3", False))
+        of_response = getattr(args, "importance_sampling_level", "token") == "sequence"
+        corrected = "response_ratio_k3" if of_response else "ratio_k3"
+        kl = corrected if getattr(args, "use_bias_correction_kl", False) else "k3"
+        found.append(_Carried("use_bias_correction_kl", "kl", kl, False))
+    if getattr(args, "off_policy_mask_threshold", None) is not None:
+        found.append(_Carried("off_policy_mask_threshold", "off_policy_mask", args.off_policy_mask_threshold, True))
     if getattr(args, "delta", None) is not None:
         found += [_Carried("delta", "clip", "two_sided", True), _Carried("delta", "clip_max", args.delta, True)]
     if high is not None:
@@ -142,6 +151,27 @@ def _carried(args: Any) -> list[_Carried]:
     return found
 
 
+def _is_rloo(args: Any) -> bool:
+    """True for an ``RLOOConfig``, which has no kinds of loss."""
+    return not hasattr(args, "loss_type")
+
+
+def _carried_by_rloo(args: Any, method: str) -> list[_Carried]:
+    """The fields of an ``RLOOConfig`` that methods have as settings, and the form of its loss for ``rloo``."""
+    low, high = getattr(args, "reward_clip_range", None) or (None, None)
+    pairs = [
+        ("epsilon", "epsilon_low", args.epsilon),
+        # Without epsilon_high TRL's epsilon is both bounds.
+        *([("epsilon", "epsilon_high", args.epsilon)] if args.epsilon_high is None else [("epsilon_high", "epsilon_high", args.epsilon_high)]),
+        ("beta", "reward_beta", args.beta),
+        ("normalize_advantages", "normalise", args.normalize_advantages),
+        *([] if low is None else [("reward_clip_range", "reward_low", low), ("reward_clip_range", "reward_high", high)]),
+    ]
+    carried = [_Carried(name, key, value, value not in (False, 0.0) if name == "beta" else _written(args, name)) for name, key, value in pairs]
+    form = {"ratio": "product", "clip": "ppo", "reduction": "response_mean"} if method == "rloo" else {}
+    return carried + [_Carried("args", key, value, True) for key, value in form.items()]
+
+
 def _corrects(args: Any) -> bool:
     return bool(args.use_vllm and getattr(args, "vllm_importance_sampling_correction", False))
 
@@ -153,21 +183,28 @@ def _equal_to_none(args: Any, sequence: bool) -> str:
             return f"{name} = {getattr(args, name)}: {reason}"
     if getattr(args, "top_entropy_quantile", 1.0) < 1.0:
         return f"top_entropy_quantile = {args.top_entropy_quantile}: TRL counts the masked tokens in its mean, `high_entropy` does not"
-    if getattr(args, "multi_objective_aggregation", "sum_then_normalize") != "sum_then_normalize":
-        return f"multi_objective_aggregation = {args.multi_objective_aggregation}: TRL whitens over responses, `gdpo` over tokens"
+    if _of_parts(args) and (sequence or args.loss_type not in _CLIPPED):
+        return f"multi_objective_aggregation = {args.multi_objective_aggregation}: `gdpo` has PPO's clip and ratios of tokens"
     if args.loss_type == "cispo" and getattr(args, "epsilon_high", None) is None:
         return "without epsilon_high TRL caps every weight at epsilon, which the cap of `cispo` cannot be"
     if sequence and args.loss_type in ("cispo", "sapo"):
         return f"importance_sampling_level = sequence: `{args.loss_type}` has ratios of tokens"
-    if sequence and args.beta != 0.0 and getattr(args, "use_bias_correction_kl", False):
-        return "use_bias_correction_kl = True: TRL multiplies its KL by the ratio of the response, kl=ratio_k3 by the token's"
     if args.loss_type == "vespo" and _corrects(args):
         return "TRL puts the sampler's correction into the ratio of the density, here it multiplies the loss"
     return ""
 
 
+def _of_parts(args: Any) -> bool:
+    """True if every reward is compared by itself."""
+    return getattr(args, "multi_objective_aggregation", "sum_then_normalize") == "normalize_then_sum"
+
+
 def translated(args: Any) -> Translation:
-    """TRL's own loss under ``args`` as a method here. ``args`` is a ``GRPOConfig``, or anything with its fields."""
+    """TRL's own loss under ``args`` as a method here. ``args`` is a ``GRPOConfig`` or ``RLOOConfig``, or anything with its fields."""
+    if _is_rloo(args):
+        written = [name for name in ("beta", "normalize_advantages", "reward_clip_range") if _written(args, name)]
+        words = ", ".join(["RLOOTrainer", *(f"{name}={getattr(args, name)}" for name in written)])
+        return Translation(words, "rloo", _own("rloo", _carried(args, "rloo")))
     sequence = getattr(args, "importance_sampling_level", "token") == "sequence"
     words = f"loss_type={args.loss_type}" + (", importance_sampling_level=sequence" if sequence else "")
     words += f", scale_rewards={args.scale_rewards}" if _written(args, "scale_rewards") else ""
@@ -178,9 +215,15 @@ def translated(args: Any) -> Translation:
     method = row.pop("method")
     if sequence and args.loss_type in _CLIPPED:
         method, row = "gspo", {}
+    elif _of_parts(args):
+        method, row = "gdpo", dict(_OF_PARTS)
     elif args.loss_type in ("bnpo", "luspo") and not sequence:
         method, row = "grpo", {}
-    settings = {**row, **_own(method, [c for c in _carried(args) if (c.key, method) != ("scale", "grpo_batch_std")])}
+    # The parts of GDPO are always scaled.
+    unscaled = ("grpo_batch_std", "gdpo")
+    settings = {**row, **_own(method, [c for c in _carried(args) if c.key != "scale" or method not in unscaled])}
+    if method == "gdpo":
+        _weigh(settings, args)
     if args.loss_type == "dr_grpo":
         settings["max_length"] = args.max_completion_length
     return Translation(words, method, settings, per_micro_batch=args.loss_type == "bnpo")
@@ -204,10 +247,10 @@ def asked(method: str, settings: Mapping[str, Any], args: Any) -> Asked:
     own, plain = dict(_native.settings(method)), dict(_native.settings("grpo"))
     _refuse_other_losses(method, args)
     given, kept = dict(_native.settings(method, **chosen)), []
-    for c in _carried(args):
+    for c in _carried(args, method):
         if c.key not in own or (method == "cispo" and c.key in ("epsilon_low", "epsilon_high")):
             if c.written and c.key not in ("cap", "epsilon_low", "epsilon_high") and c.field not in _fields_of_one_loss():
-                raise ValueError(f"{c.field} = {getattr(args, c.field)}: `{method}` has no setting {c.key}; leave {c.field} out")
+                raise ValueError(f"{c.field} = {getattr(args, c.field)}: `{method}` has no setting {c.key}; {_out(args, c.field)}")
             continue
         value = dict(_native.settings(method, **{c.key: c.value}))[c.key]
         if c.key in chosen:
@@ -232,10 +275,16 @@ def asked(method: str, settings: Mapping[str, Any], args: Any) -> Asked:
     if method == "high_entropy" and getattr(args, "top_entropy_quantile", 1.0) < 1.0:
         chosen.setdefault("top_fraction", args.top_entropy_quantile)
     if method == "gdpo":
+        chosen = {**(_OF_PARTS if _of_parts(args) else {}), **chosen}
         _weigh(chosen, args)
-    per_micro_batch = args.loss_type == "bnpo" and given.get("reduction") == "token_mean"
+    per_micro_batch = getattr(args, "loss_type", "") == "bnpo" and given.get("reduction") == "token_mean"
     of_parts = " of each micro-batch" if per_micro_batch else ""
     return Asked(method, chosen, per_micro_batch, _sentence(method, chosen, theirs, kept, of_parts))
+
+
+def _out(args: Any, name: str) -> str:
+    """How a field is left out: by its default, but for the beta of ``RLOOConfig``, which is 0.05 there."""
+    return "set beta=0.0" if name == "beta" and _is_rloo(args) else f"leave {name} out"
 
 
 def _sentence(method: str, settings: dict[str, Any], theirs: Translation, kept: list[str], of_parts: str) -> str:
@@ -253,6 +302,8 @@ def _refuse_other_losses(method: str, args: Any) -> None:
     for name, reason in _NOWHERE.items():
         if _written(args, name):
             raise ValueError(f"{name} = {getattr(args, name)}: {reason}; leave it out, or leave method out for TRL's own loss")
+    if _is_rloo(args):
+        return
     # With ratios of tokens TRL's luspo is a sum over the tokens of a response, and else the usual loss.
     of_tokens = args.loss_type == "luspo" and getattr(args, "importance_sampling_level", "token") == "token"
     if _written(args, "loss_type") and args.loss_type not in (*_CLIPPED, method) and not of_tokens:

@@ -1,4 +1,4 @@
-"""Any method of this library in TRL's ``GRPOTrainer``, and the recorder of one of its steps.
+"""Any method of this library in TRL's ``GRPOTrainer`` or ``RLOOTrainer``, and the recorder of one of their steps.
 
 >>> from grpo_lambda.trl import CreditTrainer as GRPOTrainer          # doctest: +SKIP
 >>> trainer = GRPOTrainer(model, rewards, args, train_dataset=dataset)                          # doctest: +SKIP
@@ -19,16 +19,16 @@ from typing import Any
 
 import torch
 import trl
-from trl import GRPOConfig, GRPOTrainer
+from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
 from . import _native, _trl_config
 from ._credit import credit_from_rows, credit_padded
 from ._grade import grade_batch
 from ._methods import MethodName, methods
-from ._record import Step, record
+from ._record import Step, per_token_columns, record
 from .torch import array, loss
 
-__all__ = ["CreditTrainer", "Step", "answer_reward", "record"]
+__all__ = ["CreditTrainer", "RLOOCreditTrainer", "Step", "answer_reward", "record"]
 
 #: The first version of TRL that works, and the first minor that was not tested.
 _OLDEST, _UNTESTED = (1, 0), (1, 17)
@@ -87,46 +87,14 @@ def answer_reward(column: str = "answer", *, extract: str = "boxed", weight_of_u
     return reward
 
 
-class CreditTrainer(GRPOTrainer):
-    """TRL's ``GRPOTrainer`` with a method of this library in place of its loss.
-
-    Without ``method`` nothing is changed: the loss is TRL's own, under your ``GRPOConfig``. With one, that method's credit and loss are
-    trained on, and everything that the method leaves open is the configuration's: reduction (``loss_type``), clip (``epsilon``,
-    ``epsilon_high``, ``delta``), ``scale_rewards``, KL, the correction of vLLM. One printed sentence says what was changed. A field that
-    contradicts the method is refused before the model is loaded.
-
-    The loss of an optimiser step is the method's loss of the whole generation batch of all processes, however it is cut into micro-batches.
-    If a generation batch serves several optimiser steps, each takes its share times their number, as TRL scales. A completion without a
-    token counts with its reward and has weight 0. The logged ``clip_ratio/*`` and ``kl`` are those of the method.
-
-    Args:
-        model: a model or its name, as for ``GRPOTrainer``; so are all arguments but the last two.
-        reward_funcs: one reward function or several.
-        args: the ``GRPOConfig``.
-        train_dataset: the data, with a column ``prompt``.
-        eval_dataset: data for evaluation.
-        processing_class: the tokenizer.
-        reward_processing_classes: tokenizers of reward models.
-        callbacks: callbacks of the ``Trainer``.
-        optimizers: optimiser and schedule.
-        method: the name of a method of ``grpo_lambda.methods()``; ``None`` for TRL's own loss.
-        settings: settings of the method, as in ``{"lambda": 0.95}``. They come before the configuration's.
-
-    Attributes:
-        method: the method; ``None`` for TRL's own loss.
-        settings: all its settings that are not defaults, the configuration's among them.
-        convention: TRL's own loss under the configuration, as a method with settings: ``convention.method``, ``convention.settings``.
-
-    Example:
-        >>> trainer = CreditTrainer(model, answer_reward("answer"), args, train_dataset=dataset,   # doctest: +SKIP
-        ...                         method="grpo_lambda", settings={"lambda": 0.95})
-    """
+class _Credit:
+    """What both trainers add to TRL's."""
 
     def __init__(
         self,
         model: Any,
         reward_funcs: Any = None,
-        args: GRPOConfig | None = None,
+        args: Any = None,
         train_dataset: Any = None,
         eval_dataset: Any = None,
         processing_class: Any = None,
@@ -138,7 +106,8 @@ class CreditTrainer(GRPOTrainer):
         settings: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        config = GRPOConfig if args is None else args
+        self._of_sequences = isinstance(self, RLOOTrainer)
+        config = (RLOOConfig if self._of_sequences else GRPOConfig)() if args is None else args
         self.convention = _trl_config.translated(config)
         self.method, self.settings, self._per_micro_batch = method, {}, False
         sentence = self.convention.sentence()
@@ -161,13 +130,16 @@ class CreditTrainer(GRPOTrainer):
 
     def _check(self, config: Any, rollout_func: Any) -> None:
         """Refuses what can be seen before the model is loaded."""
-        if float(self.settings.get("beta", 0.0)) != config.beta:
-            raise ValueError(f"beta = {self.settings['beta']}: must be GRPOConfig's beta, {config.beta}")
+        beta = "reward_beta" if self._of_sequences else "beta"
+        if float(self.settings.get(beta, 0.0)) != config.beta:
+            raise ValueError(f"{beta} = {self.settings[beta]}: must be {type(config).__name__}'s beta, {config.beta}")
         if getattr(config, "use_liger_kernel", False) and hasattr(GRPOTrainer, "compute_liger_loss"):
             raise ValueError("use_liger_kernel = True: it computes TRL's own loss; set it to False")
         provided = _PROVIDED + (["ref_logps"] if config.beta != 0.0 else []) + (["sampler_logps"] if config.use_vllm else [])
         _native.require(self.method, provided, self.settings)
-        if self.method == "remax" and config.use_vllm:
+        if self.method == "remax" and (config.use_vllm or self._of_sequences):
+            if self._of_sequences:
+                raise ValueError("method = `remax`: its greedy completions are generated by CreditTrainer; take that")
             raise ValueError("method = `remax`: its greedy completions are generated by transformers; set use_vllm=False")
         if self.method == "remax" and rollout_func is not None:
             raise ValueError("method = `remax`: a rollout_func is not told to be greedy; leave rollout_func out, or take another method")
@@ -193,7 +165,13 @@ class CreditTrainer(GRPOTrainer):
         return rewards
 
     def _generate_and_score_completions(self, inputs):
-        output = super()._generate_and_score_completions(inputs)
+        self._heard = [] if self._of_sequences else None
+        try:
+            output = super()._generate_and_score_completions(inputs)
+            if self.method is not None and self._of_sequences:
+                per_token_columns(output, self._heard)
+        finally:
+            self._heard = None
         if self.method is None:
             return output
         rows, mask = len(output["completion_ids"]), _mask(output)
@@ -350,8 +328,10 @@ class CreditTrainer(GRPOTrainer):
         mode = "train" if self.model.training else "eval"
         before = {name: len(values) for name, values in self._metrics[mode].items()}
         self._heard = []
+        # RLOOTrainer multiplies one ratio of a response by one advantage.
+        of_rows = {"advantages": inputs["advantages"].mean(dim=1)} if self._of_sequences else {}
         try:
-            super()._compute_loss(model, inputs)
+            super()._compute_loss(model, {**inputs, **of_rows})
             (logps,) = self._heard
         finally:
             self._heard = None
@@ -384,7 +364,8 @@ class CreditTrainer(GRPOTrainer):
     def _scale(self) -> float:
         """The factor on a share of the generation batch's loss: gradients are averaged over processes and summed over an accumulation window."""
         parts = self.args.steps_per_generation if self.model.training else 1
-        return self.accelerator.num_processes * parts / self._accumulated()
+        # The loss of RLOOTrainer is divided by the window's length later, by the Trainer.
+        return self.accelerator.num_processes * parts / (1 if self._of_sequences else self._accumulated())
 
     def _log_metrics(self, log: dict[str, list], before: dict[str, int], metrics: dict[str, float], clipped: Any) -> None:
         """Puts the method's numbers in the place of those of TRL's loss."""
@@ -399,7 +380,7 @@ class CreditTrainer(GRPOTrainer):
             "clip_ratio/region_mean": metrics["clip_fraction_low"] + metrics["clip_fraction_high"],
             "credit/ratio_mean": metrics["ratio_mean"],
         }
-        if self.beta != 0.0:
+        if self.beta != 0.0 and not self._of_sequences:
             means["kl"] = metrics["kl"]
         device = self.accelerator.device
         sums = torch.tensor([tokens, *(x * tokens for x in means.values())], device=device, dtype=_widest(device))
@@ -416,6 +397,58 @@ class CreditTrainer(GRPOTrainer):
         log["clip_ratio/low_min"].append(low)
         for name, value in zip(largest, high):
             log[name].append(-value)
+
+
+class CreditTrainer(_Credit, GRPOTrainer):
+    """TRL's ``GRPOTrainer`` with a method of this library in place of its loss.
+
+    Without ``method`` nothing is changed: the loss is TRL's own, under your ``GRPOConfig``. With one, that method's credit and loss are
+    trained on, and everything that the method leaves open is the configuration's: reduction (``loss_type``), clip (``epsilon``,
+    ``epsilon_high``, ``delta``), ``scale_rewards``, KL, the correction of vLLM. One printed sentence says what was changed. A field that
+    contradicts the method is refused before the model is loaded.
+
+    The loss of an optimiser step is the method's loss of the whole generation batch of all processes, however it is cut into micro-batches.
+    If a generation batch serves several optimiser steps, each takes its share times their number, as TRL scales. A completion without a
+    token counts with its reward and has weight 0. The logged ``clip_ratio/*`` and ``kl`` are those of the method.
+
+    Args:
+        model: a model or its name, as for ``GRPOTrainer``; so are all arguments but the last two.
+        reward_funcs: one reward function or several.
+        args: the ``GRPOConfig``.
+        train_dataset: the data, with a column ``prompt``.
+        eval_dataset: data for evaluation.
+        processing_class: the tokenizer.
+        reward_processing_classes: tokenizers of reward models.
+        callbacks: callbacks of the ``Trainer``.
+        optimizers: optimiser and schedule.
+        method: the name of a method of ``grpo_lambda.methods()``; ``None`` for TRL's own loss.
+        settings: settings of the method, as in ``{"lambda": 0.95}``. They come before the configuration's.
+
+    Attributes:
+        method: the method; ``None`` for TRL's own loss.
+        settings: all its settings that are not defaults, the configuration's among them.
+        convention: TRL's own loss under the configuration, as a method with settings: ``convention.method``, ``convention.settings``.
+
+    Example:
+        >>> trainer = CreditTrainer(model, answer_reward("answer"), args, train_dataset=dataset,   # doctest: +SKIP
+        ...                         method="grpo_lambda", settings={"lambda": 0.95})
+    """
+
+
+class RLOOCreditTrainer(_Credit, RLOOTrainer):
+    """TRL's ``RLOOTrainer`` with a method of this library in place of its loss, as :class:`CreditTrainer` is its ``GRPOTrainer``.
+
+    Under ``method="rloo"`` it is TRL's own loss: PPO's clip of the product of a response's ratios (``ratio=product``), ``beta`` in the reward
+    (``reward_beta``), ``normalize_advantages`` (``normalise``), ``reward_clip_range`` (``reward_low``, ``reward_high``). Another method takes of the
+    ``RLOOConfig`` what it has as a setting; what it lacks is refused.
+
+    Args:
+        method: the name of a method; ``None`` for TRL's own loss.
+        settings: settings of the method; they come before the configuration's.
+
+    Example:
+        >>> trainer = RLOOCreditTrainer(model, answer_reward("answer"), RLOOConfig(), train_dataset=dataset)   # doctest: +SKIP
+    """
 
 
 def _mask(rows: dict) -> torch.Tensor:

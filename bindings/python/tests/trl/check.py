@@ -32,9 +32,10 @@ from transformers.trainer_callback import PrinterCallback
 import grpo_lambda
 from grpo_lambda import _trl_config
 from grpo_lambda import trl as credit_trainer
-from grpo_lambda.trl import CreditTrainer, answer_reward, record
+from grpo_lambda.trl import CreditTrainer, RLOOCreditTrainer, answer_reward, record
 
 RESULTS = Path(__file__).with_name("results.json")
+NEWEST = trl.__version__.startswith("1.16")
 PROCESSES = int(os.environ.get("WORLD_SIZE", 1))
 TOLERANCE = 1e-6
 
@@ -89,11 +90,11 @@ def start():
 LAST = []
 
 
-def train(kind, rewards=reward, steps=3, **config):
+def train(kind, rewards=reward, steps=3, data=DATA, **config):
     """Weights after a few steps, and the logs."""
     own = {key: config.pop(key) for key in ("method", "settings") if key in config}
     with tempfile.TemporaryDirectory() as folder:
-        args = trl.GRPOConfig(
+        args = (trl.RLOOConfig if issubclass(kind, trl.RLOOTrainer) else trl.GRPOConfig)(
             output_dir=folder,
             max_steps=steps,
             seed=7,
@@ -114,7 +115,7 @@ def train(kind, rewards=reward, steps=3, **config):
             **{"per_device_train_batch_size": 8 // PROCESSES, **config},
         )
         policy = LlamaForCausalLM.from_pretrained(start(), dtype=torch.float32)
-        trainer = kind(model=policy, reward_funcs=rewards, args=args, train_dataset=DATA, processing_class=tokenizer(), **own)
+        trainer = kind(model=policy, reward_funcs=rewards, args=args, train_dataset=data, processing_class=tokenizer(), **own)
         trainer.remove_callback(PrinterCallback)
         LAST[:] = [trainer]
         trainer.train()
@@ -151,24 +152,36 @@ CASES = {
     "luspo of sequences, two iterations": dict(loss_type="luspo", importance_sampling_level="sequence", epsilon=1e-3, num_iterations=2),
     "luspo of tokens": dict(loss_type="luspo", scale_rewards="none", gradient_accumulation_steps=2),
     "grpo of sequences": dict(loss_type="grpo", importance_sampling_level="sequence", epsilon=3e-4, epsilon_high=4e-4, num_iterations=2),
+    "grpo of sequences, beta 0.04": dict(loss_type="grpo", importance_sampling_level="sequence", beta=0.04, num_iterations=2),
+    "off_policy_mask_threshold": dict(off_policy_mask_threshold=1e-4, num_iterations=2),
     "dapo of sequences": dict(importance_sampling_level="sequence", epsilon=3e-4, num_iterations=2),
     "truncated completions masked": dict(mask_truncated_completions=True, loss_type="grpo"),
     "truncated completions masked, dapo": dict(mask_truncated_completions=True),
 }
 
+#: The same of ``RLOOTrainer``.
+CASES_OF_RLOO = {
+    "rloo, beta 0": dict(beta=0.0),
+    "rloo, accumulation 2": dict(gradient_accumulation_steps=2),
+    "rloo, two steps per generation": dict(steps_per_generation=2),
+    "rloo, two iterations": dict(num_iterations=2, epsilon=1e-3, epsilon_high=2e-3),
+    "rloo, beta 0.2, two iterations": dict(beta=0.2, num_iterations=2),
+    "rloo, normalize_advantages": dict(normalize_advantages=True),
+    "rloo, reward_clip_range": dict(reward_clip_range=(0.25, 0.5), beta=0.05, num_iterations=2, normalize_advantages=True),
+    "rloo, truncated completions masked": dict(mask_truncated_completions=True, normalize_advantages=True),
+}
+
 #: Configurations that no method here computes: our trainer without a method is TRL's all the same.
 NOWHERE = {
     "top_entropy_quantile": dict(top_entropy_quantile=0.5),
-    "off_policy_mask_threshold": dict(off_policy_mask_threshold=1e-4, num_iterations=2),
     "entropy_coef": dict(entropy_coef=0.01),
-    "normalize_then_sum": dict(multi_objective_aggregation="normalize_then_sum"),
     "cispo without epsilon_high": dict(loss_type="cispo"),
 }
 
 
-def known(config):
+def known(config, kind=trl.GRPOConfig):
     """True if this version of TRL has the fields, and the loss that the table has under their names."""
-    names = {field.name for field in dataclasses.fields(trl.GRPOConfig)}
+    names = {field.name for field in dataclasses.fields(kind)}
     # In 1.0 the luspo of tokens multiplies each token by the length, and is a mean over slots.
     sums = "(per_token_loss * mask).sum(-1).mean()" in inspect.getsource(trl.GRPOTrainer._compute_loss)
     luspo_of_tokens = config.get("loss_type") == "luspo" and "importance_sampling_level" not in config
@@ -189,18 +202,20 @@ def equal_to_trl():
     """The largest difference of a weight between TRL's trainer and ours, and the largest move of a weight."""
     found = {}
     first = {name: p.detach() for name, p in model().named_parameters()}
-    for name, config in {**CASES, **NOWHERE}.items():
-        if not any(word in name for word in sys.argv[1:] or [""]) or not known(config):
+    all_cases = [(trl.GRPOTrainer, CreditTrainer, case) for case in {**CASES, **NOWHERE}.items()]
+    of_rloo = [(trl.RLOOTrainer, RLOOCreditTrainer, case) for case in CASES_OF_RLOO.items() if known(case[1], trl.RLOOConfig)]
+    for plain, ours, (name, config) in all_cases + (of_rloo if NEWEST else []):
+        if not any(word in name for word in sys.argv[1:] or [""]) or not (ours is RLOOCreditTrainer or known(config)):
             continue
-        a, _ = train(trl.GRPOTrainer, **config)
-        b, _ = train(CreditTrainer, **config)
+        a, _ = train(plain, **config)
+        b, _ = train(ours, **config)
         assert apart(a, b) == 0, (name, "one changed import changed something", apart(a, b))
         assert apart(a, first) > 1e-4, (name, "the comparison is empty: nothing was learned")
-        if name in NOWHERE or not same_scale(config):
+        if name in NOWHERE or not (ours is RLOOCreditTrainer or same_scale(config)):
             found[name] = {"without a method": "the same bits"}
             continue
         here = LAST[0].convention
-        b, logs = train(CreditTrainer, method=here.method, settings=here.settings, **config)
+        b, logs = train(ours, method=here.method, settings=here.settings, **config)
         words = _trl_config.command(LAST[0].method, LAST[0].settings)
         found[name] = {"here": words, "largest difference of a weight": apart(a, b), "largest step of a weight": apart(a, first)}
         print(PROCESSES, name, found[name], flush=True)
@@ -256,6 +271,13 @@ def reward_parts():
     a, _ = train(CreditTrainer, rewards=[reward_of_every_completion, other], method="gdpo")
     b, _ = train(CreditTrainer, rewards=[reward_of_every_completion, other], method="gdpo", reward_weights=[1.0, 0.0])
     assert apart(a, b) > 100 * TOLERANCE, "the weights of the reward functions have no effect"
+    two = dict(rewards=[reward_of_every_completion, other], multi_objective_aggregation="normalize_then_sum", reward_weights=[1.0, 0.5])
+    if known(dict(multi_objective_aggregation=None)):
+        a, _ = train(trl.GRPOTrainer, **two)
+        b, _ = train(CreditTrainer, **two)
+        here = LAST[0].convention
+        c, _ = train(CreditTrainer, method=here.method, settings=here.settings, **two)
+        assert here.method == "gdpo" and apart(a, b) == 0 and apart(a, c) <= TOLERANCE, (here, apart(a, c))
     lost = lambda completion_ids, **_: [None, *other(completion_ids[1:])]  # noqa: E731
     number = "`gdpo` compares every part of the reward; return a number"
     refused(ValueError, number, lambda: train(CreditTrainer, rewards=[lost, other], method="gdpo"))
@@ -387,7 +409,7 @@ def recorded_steps():
         class Recorded(trl.GRPOTrainer):
             def train(self, *args, **kwargs):
                 refused(FileNotFoundError, "there is no folder nowhere", record(self, "nowhere/step.jsonl").__enter__)
-                refused(TypeError, "must be a GRPOTrainer of TRL", record("model").__enter__)
+                refused(TypeError, "must be a GRPOTrainer or an RLOOTrainer of TRL", record("model").__enter__)
                 with tempfile.TemporaryDirectory() as folder, record(self, Path(folder) / "step.jsonl") as step:
                     super().train(*args, **kwargs)
                 steps.append(step)
@@ -405,6 +427,31 @@ def recorded_steps():
         assert step.configured.agrees(1e-6), step.configured
         assert not loss.nearest or abs(step.theirs[0]["loss"]) < 1e-6, step.sentence
         found[words] = step.sentence.split(": ", 1)[1]
+    return found
+
+
+def rloo_is_recorded():
+    """A step of RLOOTrainer on 100 groups, in the second pass over them; what RLOOCreditTrainer refuses, and another method in it."""
+    found, steps = {}, []
+    data = Dataset.from_list([{"prompt": f"{a} + {b} =", "answer": str(a + b)} for a in range(10) for b in range(10)])
+    shape = dict(per_device_train_batch_size=400, num_iterations=2, data=data, steps=2, rewards=reward)
+    for config in ({}, dict(beta=0.0), dict(normalize_advantages=True, reward_clip_range=(0.25, 0.5))):
+        a, _ = train(trl.RLOOTrainer, **shape, **config)
+        b, _ = train(recorder(trl.RLOOTrainer, steps), **shape, **config)
+        assert apart(a, b) == 0, "recording changed the training"
+        step = steps[-1]
+        assert len(step.groups) == 100 and "400 responses in 100 groups: TRL RLOOTrainer" in step.sentence, step.sentence
+        assert "as configured (`rloo " in step.sentence and step.configured.agrees(1e-5), step.sentence
+        advantages, gradient, _ = step.found
+        of_rloo = lambda f: any(label.startswith("TRL RLOOTrainer") for m in f.matches for label in m.labels)  # noqa: E731
+        # Advantages are searched without the bounds of rewards.
+        assert (of_rloo(advantages) or "reward_clip_range" in config) and of_rloo(gradient), step.sentence
+        found[", ".join(f"{key}={value}" for key, value in config.items()) or "default"] = step.sentence
+    a, _ = train(RLOOCreditTrainer, method="rloo", steps=2)
+    b, _ = train(RLOOCreditTrainer, method="grpo", beta=0.0, steps=2)
+    assert apart(a, b) > 100 * TOLERANCE, "the comparison would not notice another method"
+    refused(ValueError, "`grpo` has no setting reward_beta; set beta=0.0$", lambda: train(RLOOCreditTrainer, method="grpo"))
+    refused(ValueError, "generated by CreditTrainer", lambda: train(RLOOCreditTrainer, method="remax", beta=0.0))
     return found
 
 
@@ -551,22 +598,23 @@ def main():
     if sys.argv[1:]:
         return print(json.dumps(found, indent=1))
     no_credit_depends_on_the_split()
-    newest = trl.__version__.startswith("1.16")
     if PROCESSES == 1:
         refusals()
         metrics_are_those_of_the_loss()
         reward_parts()
-        if newest:
+        if NEWEST:
             found["corrections of vLLM"] = corrections()
             example()
         rows_without_a_token()
         a_card_of_the_method()
         found["recorded steps"] = recorded_steps()
+        if NEWEST:
+            found["recorded steps of RLOOTrainer"] = rloo_is_recorded()
         a_step_without_a_gradient_is_passed_over()
         a_trainer_that_is_not_as_configured_is_told()
         what_is_wrong_comes_first()
         responses_without_a_token_are_compared()
-        if newest:
+        if NEWEST:
             rewards_from_the_grader()
             block_of_the_page()
             found["methods that run"], found["methods that are refused"] = every_method()

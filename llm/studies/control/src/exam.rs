@@ -54,6 +54,7 @@ impl Exam {
                 gold: problem.gold.clone(),
                 number,
                 others: Default::default(),
+                answered: Vec::new(),
             })
         };
         let prompts = (APART..).zip(&problems).map(prompt).collect::<Result<_, _>>()?;

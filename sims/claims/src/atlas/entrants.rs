@@ -232,6 +232,7 @@ pub(crate) static LEFT_OUT: &[(&str, &str)] = &[
         "maxrl",
         "on-policy the policy gradient times a factor of the success rate; it came after the atlas was computed",
     ),
+    ("grpo_lead", "it came after the atlas was computed"),
     ("distillation", "no reward enters"),
     (
         "ridge_rloo",

@@ -9,14 +9,8 @@ use grpo_lambda_tools::mdp_command::provided;
 
 /// The evidence that no policy of `llm-train` gives; its tests compare the list of `docs/conventions.md` with what it
 /// refuses.
-const NO_TRANSFORMER: [EvidenceKind; 6] = [
-    EvidenceKind::Values,
-    EvidenceKind::Collisions,
-    EvidenceKind::Steps,
-    EvidenceKind::TeacherLogps,
-    EvidenceKind::RewardParts,
-    EvidenceKind::ProcessRewards,
-];
+const NO_TRANSFORMER: [EvidenceKind; 3] =
+    [EvidenceKind::Values, EvidenceKind::Steps, EvidenceKind::ProcessRewards];
 /// The methods whose runs on a transformer are recorded in `llm/results`, or in `paper/data`.
 const RECORDED: [&str; 11] = [
     "grpo",
@@ -81,7 +75,8 @@ fn without_a_table() -> Vec<&'static str> {
 fn coverage() -> String {
     let missing = |spec: &&&MethodSpec| {
         let evidence = methods::parse(spec.name, "").map_or(Vec::new(), |configured| configured.evidence());
-        evidence.iter().any(|kind| NO_TRANSFORMER.contains(kind))
+        // No visit of a prompt is remembered there.
+        evidence.iter().any(|kind| NO_TRANSFORMER.contains(kind)) || spec.name == "systematic_visit"
     };
     let never: Vec<&str> = REGISTRY.iter().filter(missing).map(|spec| spec.name).collect();
     let without_a_table = without_a_table();
@@ -94,7 +89,7 @@ fn coverage() -> String {
             {}.", without_a_table.len(), names(without_a_table)),
         format!("- **Their own sampling.** {}.", samplers.join(". ")),
         format!("- **Not trained by `llm-train`** ({}), since it has no critic, no completions of prefixes, no \
-            teacher, no parts of rewards and no process rewards: {}. The study \
+            earlier visits and no process rewards: {}. The study \
             [CHAIN](../llm/results/README.md) has a critic and completions, and trained a transformer by {}.", never.len(), names(never.iter().copied()), names(elsewhere)),
         format!("- **With recorded training runs on a transformer** ({}): {}. No run of the others is recorded; \
             `llm-train` can train by all of them that the line above does not list, and its tests take steps with \

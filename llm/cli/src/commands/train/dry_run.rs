@@ -19,7 +19,7 @@ use grpo_lambda_trainer::plan::memory::{self, StepShape};
 use grpo_lambda_trainer::problems::{Problems, Stage};
 use grpo_lambda_trainer::run::progress::say;
 use grpo_lambda_trainer::run::{Claim, RunDir};
-use grpo_lambda_trainer::step::evidence::PROVIDED;
+use grpo_lambda_trainer::step::evidence::provided;
 use grpo_lambda_trainer::train::{self, Engines, TrainError};
 
 /// The share of discordant problems of two independent models that are right half the time: the largest there is.
@@ -37,7 +37,10 @@ pub(super) fn plan(
 ) -> Result<String, Failure> {
     let given = changed(config, preset)?;
     let place = place(config, directory, extends)?;
-    config.configured().require(PROVIDED).map_err(|e| Failure::refused(TrainError::from(e)))?;
+    config
+        .configured()
+        .require(&provided(config.configured()))
+        .map_err(|e| Failure::refused(TrainError::from(e)))?;
     let config = &train::with_located_model(config).map_err(Failure::refused)?;
     let tokens = train::tokens(config).map_err(Failure::refused)?;
     let (shape, files) = shape(config, &tokens)?;

@@ -4,7 +4,7 @@ use grpo_lambda::equation::BatchSize;
 use grpo_lambda::methods::Configured;
 use grpo_lambda::token_weights::{LOG_PROB, assumed, token_weights};
 use grpo_lambda_trainer::config::Config;
-use grpo_lambda_trainer::step::evidence::{PROVIDED, describe_cost, why_unavailable};
+use grpo_lambda_trainer::step::evidence::{describe_cost, provided, why_unavailable};
 
 /// The objective of a configuration as text.
 pub(super) fn objective(config: &Config) -> String {
@@ -64,10 +64,10 @@ fn weights(configured: &Configured, longest: usize) -> String {
     }
     for kind in configured.evidence() {
         match describe_cost(kind) {
-            Some(price) => text += &format!("Cost of the evidence `{}`: {price}.\n", kind.name()),
-            None if !PROVIDED.contains(&kind) => {
+            _ if !provided(configured).contains(&kind) => {
                 text += &format!("`llm-train train` refuses it: {}.\n", why_unavailable(kind));
             }
+            Some(price) => text += &format!("Cost of the evidence `{}`: {price}.\n", kind.name()),
             None => {}
         }
     }

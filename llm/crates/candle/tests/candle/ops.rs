@@ -233,7 +233,19 @@ fn log_prob_agrees_with_plain_candle_and_finite_differences() {
             let (panels, it) = (Panels::new(&packed, 12, 50), 1.0 / TEMPERATURE);
             let (mut dh, mut dw) = (vec![0.0; 9 * 12], vec![0.0; 50 * 12]);
             let out = Some(dw.as_mut_slice());
-            log_prob::backward(&pool, &a[0], 12, panels, &a[1], &targets, it, &saved, dy, out, &mut dh);
+            log_prob::backward(
+                &pool,
+                &a[0],
+                12,
+                panels,
+                &a[1],
+                &targets,
+                it,
+                &saved,
+                (dy, &[]),
+                out,
+                &mut dh,
+            );
             vec![dh, dw]
         },
         plain: &|v| {

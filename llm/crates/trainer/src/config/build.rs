@@ -7,7 +7,7 @@ use grpo_lambda::settings::SettingError;
 
 use super::error::ConfigError;
 use super::given::{COMMAND_LINE, RawSettings};
-use super::{Config, METHOD, METHOD_NAME, divisor, fields, hints, sampling, typed};
+use super::{Config, METHOD, METHOD_NAME, divisor, fields, hints, rewards, sampling, typed};
 
 const DEFAULT_METHOD: &str = "grpo_lambda";
 
@@ -57,6 +57,7 @@ pub(super) fn build(RawSettings(mut given): RawSettings) -> Result<Config, Confi
         values.insert(key, number.map_or(value, |x| x.to_string()));
     }
     divisor::set_default(&mut values);
+    rewards::weigh_parts(&mut values)?;
     let configured = configure(&values).map_err(|mut source| {
         if let SettingError::Invalid { key, expected, .. } = &mut source {
             expected.insert_str(0, divisor::also_allowed(key));

@@ -25,6 +25,11 @@ fn reason(config: &Config, key: &str) -> Option<String> {
         "rl" if name == "sets" && config.rl.systematic_sets().is_none() => {
             Some("rl.sampling=independent".to_owned())
         }
+        "rl" if matches!(name, "entropy_delta" | "entropy_coef_max")
+            && config.rl.entropy_target.is_none() =>
+        {
+            Some("rl.entropy_target=none".to_owned())
+        }
         // Supervised steps are skipped by the same rule.
         "rl" if name == "max_nan_steps" && config.sft.steps > 0 => None,
         "rl" if name != "max_new_tokens" => steps("rl", config.rl.steps),

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use grpo_lambda::assignment::Overlong;
+use grpo_lambda::methods::gdpo;
 
 use super::ConfigError;
 use super::section::read_value;
 use super::sections::{RewardFields, RlConfig};
+use super::{METHOD, METHOD_NAME};
 use crate::reward::{ACCURACY, Pattern, ProgramConfig, REGISTRY, RewardComponent, RewardConfig};
 
 /// The default share of the limit over which the overlong penalty grows: DAPO's 4096 of 20480 tokens.
@@ -48,6 +50,37 @@ pub(super) fn read(
         stuck_steps: fields.stuck_steps,
     };
     check(&config, rl, values).map_or(Ok(config), |problem| Err(ConfigError::Conflict(problem)))
+}
+
+/// Gives GDPO the weights of the reward's components, which a comparison of each in its group would lose, where it has none of its own.
+///
+/// # Errors
+/// [`ConfigError::Conflict`] for a weight that it has no setting for.
+pub(super) fn weigh_parts(values: &mut BTreeMap<String, String>) -> Result<(), ConfigError> {
+    if values.get(METHOD_NAME).is_none_or(|name| name != gdpo::SPEC.name) {
+        return Ok(());
+    }
+    let weight = |component: &&RewardComponent| {
+        let name = component.name;
+        let key = match name {
+            "regex" | "command" if values[&format!("reward.{name}")] == "none" => return None,
+            "regex" | "command" => format!("reward.{name}_weight"),
+            _ => format!("reward.{name}"),
+        };
+        let weight = values[&key].clone();
+        (weight.parse() != Ok(0.0)).then_some((key, weight))
+    };
+    let weights: Vec<(String, String)> = REGISTRY.iter().filter_map(weight).collect();
+    for (k, (key, weight)) in weights.into_iter().enumerate() {
+        if k < 3 {
+            values.entry(format!("{METHOD}weight_{}", k + 1)).or_insert(weight);
+        } else if weight.parse() != Ok(1.0) {
+            return Err(ConfigError::Conflict(format!(
+                "{key} = {weight}: method.name=gdpo weighs the first three components of the reward; give this one weight 1"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// A conflict between values that are valid one by one.

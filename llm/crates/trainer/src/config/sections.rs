@@ -221,6 +221,10 @@ section! {
         sampling: Sampling = choice(&Sampling::NAMES), "independent", "systematic: the responses of a group are decoded from evenly spaced codes, in rl.sets sets with a random shift each; each response alone has the policy's distribution, and their mean varies less; for methods that compare sets, as systematic_rloo";
         sets: usize = integer(1, 1 << 16), "2", "sets of a systematic group: method.sets must be the same";
         inner_updates: usize = integer(1, 1000), "1", "gradient steps per sampled batch (mu)";
+        entropy_coef: f64 = WEIGHT, "0", "coefficient of the entropy bonus: the loss loses this times the entropy of each token's distribution, reduced as the loss is (verl entropy_coeff, TRL entropy_coef); on the CPU only";
+        entropy_target: Option<f64> = ValueKind::Optional(&ValueKind::Positive), "none", "mean entropy of a rollout's tokens, in nats, up to which the bonus is on; after each step the coefficient rises by rl.entropy_delta at or below it and falls above it (Skywork-OR1, 0.2); none: the coefficient is fixed and always on";
+        entropy_delta: f64 = ValueKind::Positive, "0.005", "change of an adaptive coefficient in a step";
+        entropy_coef_max: f64 = ValueKind::Positive, "1", "largest adaptive coefficient; the smallest is 0";
         lr: f64 = ValueKind::Positive, "0.0002", "peak learning rate";
         warmup: u64 = integer(0, ANY), "5", "steps of linear warm-up";
         schedule: ScheduleShape = SCHEDULES, "constant", "learning rate after warm-up";
@@ -310,6 +314,16 @@ impl RlConfig {
     /// The sets in which the responses of a group are sampled systematically; `None` for independent responses.
     pub fn systematic_sets(&self) -> Option<Sets> {
         (self.sampling == Sampling::Systematic).then(|| Sets::new(self.sets))
+    }
+
+    /// The coefficient of an adaptive entropy bonus in a step, and that of the next: from `coef`, at first `entropy_coef`, by whether the entropy of the
+    /// step's rollout is at most the target.
+    pub fn adapted(&self, coef: Option<f64>, low: bool) -> (f64, f64) {
+        let coef = coef.unwrap_or(self.entropy_coef);
+        match low {
+            true => (coef, (coef + self.entropy_delta).min(self.entropy_coef_max)),
+            false => (0.0, (coef - self.entropy_delta).max(0.0)),
+        }
     }
 }
 

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use grpo_lambda::group::{Group, Response};
-use grpo_lambda_decoder::model::{Error, ForwardOptions, Rows};
+use grpo_lambda_decoder::model::{Error, ForwardOptions, Rows, TokenScores};
 
 use crate::step::engine::Engine;
 
@@ -97,15 +97,46 @@ pub fn score_entropies(
     budget: usize,
     options: ForwardOptions,
 ) -> Result<(), Error> {
-    // The tape is not used: with recomputation it holds little.
-    let options = ForwardOptions { entropy: true, recompute: true, ..options };
-    let mut scored = Vec::new();
-    let packed = Batch::new(prompts, batch);
-    for part in packed.parts(budget) {
-        scored.extend(engine.forward(&packed.rows(part), options)?.0.entropies);
-    }
-    for (response, entropies) in batch.iter_mut().flat_map(|g| &mut g.responses).zip(scored) {
+    let scored = scored(engine, prompts, batch, budget, ForwardOptions { entropy: true, ..options })?.0;
+    let entropies = scored.into_iter().flat_map(|s| s.entropies);
+    for (response, entropies) in batch.iter_mut().flat_map(|g| &mut g.responses).zip(entropies) {
         response.evidence.entropies = Some(entropies);
     }
     Ok(())
+}
+
+/// Writes the log-probabilities of the policy that reads `prompts` in place of the batch's own into the responses as a teacher's, and returns the tokens
+/// read.
+pub fn score_teacher(
+    engine: &dyn Engine,
+    prompts: &[&[u32]],
+    batch: &mut [Group],
+    budget: usize,
+    options: ForwardOptions,
+) -> Result<usize, Error> {
+    let (scored, tokens) = scored(engine, prompts, batch, budget, options)?;
+    let logps = scored.into_iter().flat_map(|s| s.logps);
+    for (response, logps) in batch.iter_mut().flat_map(|g| &mut g.responses).zip(logps) {
+        response.evidence.teacher_logps = Some(logps);
+    }
+    Ok(tokens)
+}
+
+/// The scores of the responses after these prompts, part by part, and the tokens read.
+fn scored(
+    engine: &dyn Engine,
+    prompts: &[&[u32]],
+    batch: &[Group],
+    budget: usize,
+    options: ForwardOptions,
+) -> Result<(Vec<TokenScores>, usize), Error> {
+    // The tape is not used: with recomputation it holds little.
+    let options = ForwardOptions { recompute: true, ..options };
+    let (packed, mut scored, mut tokens) = (Batch::new(prompts, batch), Vec::new(), 0);
+    for part in packed.parts(budget) {
+        let rows = packed.rows(part);
+        tokens += rows.tokens().len();
+        scored.push(engine.forward(&rows, options)?.0);
+    }
+    Ok((scored, tokens))
 }

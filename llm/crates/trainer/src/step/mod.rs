@@ -25,7 +25,7 @@ pub mod sft;
 mod update;
 
 use grpo_lambda::group::{EvidenceKind, Group};
-use grpo_lambda::methods::Method;
+use grpo_lambda::methods::{Method, remax};
 use grpo_lambda::systematic::Sets;
 use grpo_lambda_decoder::generate::{RolloutError, SamplingParams, SamplingProgress};
 use grpo_lambda_decoder::model::{Decoder, Error as ModelError, ForwardOptions};
@@ -79,12 +79,14 @@ pub struct TrainingPrompt {
     pub number: u64,
     /// The columns of its row that are not asked.
     pub others: BTreeMap<String, Value>,
+    /// The prompt with the reference answer in it, which a teacher reads; empty where no method has one.
+    pub answered: Vec<u32>,
 }
 
 impl TrainingPrompt {
     /// A prompt whose problem is not known, and which has no further columns.
     pub fn new(tokens: Vec<u32>, gold: Gold, number: u64) -> Self {
-        TrainingPrompt { tokens, problem: None, gold, number, others: BTreeMap::new() }
+        TrainingPrompt { tokens, problem: None, gold, number, others: BTreeMap::new(), answered: Vec::new() }
     }
 }
 
@@ -108,13 +110,39 @@ pub struct StepSettings {
     pub sets: Option<Sets>,
     /// Gradient steps on a rollout.
     pub inner_updates: usize,
+    /// Coefficient of the entropy bonus, of which an adaptive one departs.
+    pub entropy_coef: f64,
     pub memory: MemoryConfig,
     /// True if the method needs log-probabilities of the frozen reference.
     pub reference: bool,
+    /// True if the method needs the log-probabilities of a teacher: the policy that has read the reference answer.
+    pub teacher: bool,
+    /// The further rewards that the method needs.
+    pub parts: Option<RewardParts>,
     /// The evidence that the method needs beside log-probabilities.
     pub evidence: Option<RequestedEvidence>,
     /// The largest mean factor between the probabilities that sampler and trainer give a token.
     pub max_logp_error: f64,
+}
+
+/// Further rewards that a method reads for each response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RewardParts {
+    /// The components of these indices, each without its weight; 0 for one without a value, as in the sum.
+    Components(Vec<usize>),
+    /// The reward of the greedy response to the same prompt; 0 where the grader gives it none.
+    Greedy,
+}
+
+impl RewardParts {
+    /// The further rewards that the method of a configuration reads.
+    fn new(config: &Config) -> Option<RewardParts> {
+        let configured = config.configured();
+        let reads = configured.evidence().contains(&EvidenceKind::RewardParts);
+        let components = || RewardParts::Components(config.reward.active().map(|(i, _)| i).collect());
+        let greedy = configured.spec.name == remax::SPEC.name;
+        reads.then(|| if greedy { RewardParts::Greedy } else { components() })
+    }
 }
 
 /// Evidence to compute for every response.
@@ -157,8 +185,11 @@ impl StepSettings {
             seed: config.seed,
             sets: rl.systematic_sets(),
             inner_updates: rl.inner_updates,
+            entropy_coef: rl.entropy_coef,
             memory: config.memory,
             reference: config.configured().evidence().contains(&EvidenceKind::RefLogps),
+            teacher: config.configured().evidence().contains(&EvidenceKind::TeacherLogps),
+            parts: RewardParts::new(config),
             evidence: None,
             max_logp_error: rl.max_logp_error,
         }

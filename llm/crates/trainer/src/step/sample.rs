@@ -3,13 +3,15 @@
 use grpo_lambda::group::{Evidence, Group, Response};
 use grpo_lambda::systematic::Sets;
 use grpo_lambda_decoder::generate::{
-    RolloutError, SampledResponse, Sampler, SamplingRequest, StoppingCriteria,
+    RolloutError, SampledResponse, Sampler, SamplingParams, SamplingRequest, StoppingCriteria,
 };
 use grpo_lambda_decoder::rng::Purpose;
 
 use super::engine::{Engine, SampledBy};
 use super::evidence::EvidenceCost;
-use super::{Phase, PolicyError, StepContext, StepSettings, TrainingPrompt, ids, micro_batch, observed};
+use super::{
+    Phase, PolicyError, RewardParts, StepContext, StepSettings, TrainingPrompt, ids, micro_batch, observed,
+};
 use crate::input::stops::Stops;
 use crate::reward::RewardBreakdown;
 
@@ -27,9 +29,19 @@ pub struct Rollout {
     /// True if the weights that sampled it are those to be trained on it: the trainer's log-probabilities must then be the sampler's, to the
     /// bit if the engine is exact.
     pub on_policy: bool,
+    /// Coefficient of the entropy bonus in the update; 0 for none.
+    pub entropy_coef: f64,
 }
 
 impl Rollout {
+    /// The mean entropy of a token's distribution, where the tokens have one.
+    pub fn entropy(&self) -> Option<f64> {
+        let responses = self.groups.iter().flat_map(|g| &g.responses);
+        let entropies: Vec<f64> =
+            responses.filter_map(|r| r.evidence.entropies.as_ref()).flatten().copied().collect();
+        (!entropies.is_empty()).then(|| entropies.iter().sum::<f64>() / entropies.len() as f64)
+    }
+
     /// True if the frozen reference scored its responses: only then is there a KL.
     pub fn is_scored_by_reference(&self) -> bool {
         self.groups.iter().flat_map(|g| &g.responses).any(|r| r.ref_logps.is_some())
@@ -50,7 +62,16 @@ impl StepContext<'_> {
         let sampled = observed(self.observer, Phase::Sample, || {
             Ok::<_, PolicyError>(self.generate(engine, &prompts, group_size, step)?)
         })?;
-        let (mut groups, rewards) = self.graded(step, &prompts, sampled)?;
+        let mut evidence_cost = EvidenceCost::default();
+        let greedy = match settings.parts {
+            Some(RewardParts::Greedy) => observed(self.observer, Phase::Evidence, || {
+                let sampling = SamplingParams { temperature: 0.0, ..settings.sampling };
+                Ok::<_, PolicyError>(self.generated(engine, &prompts, (1, sampling), step)?.concat())
+            })?,
+            _ => Vec::new(),
+        };
+        evidence_cost.forward += greedy.iter().map(|r| r.tokens.len()).sum::<usize>();
+        let (mut groups, rewards) = self.graded(step, &prompts, sampled, &greedy)?;
         let budget = settings.memory.micro_batch_tokens;
         let options = settings.options();
         if settings.reference {
@@ -63,9 +84,14 @@ impl StepContext<'_> {
                 micro_batch::score_entropies(engine, &ids(&prompts), &mut groups, budget, options)
             })?;
         }
-        let mut evidence_cost = EvidenceCost::default();
+        if settings.teacher {
+            evidence_cost.forward += observed(self.observer, Phase::Evidence, || {
+                let answered: Vec<&[u32]> = prompts.iter().map(|p| p.answered.as_slice()).collect();
+                micro_batch::score_teacher(engine, &answered, &mut groups, budget, options)
+            })?;
+        }
         if let (Some(evidence), Some(model)) = (&settings.evidence, engine.evidence_model()) {
-            evidence_cost = observed(self.observer, Phase::Evidence, || {
+            evidence_cost += observed(self.observer, Phase::Evidence, || {
                 Ok::<_, PolicyError>(settings.collect_evidence(
                     evidence,
                     model,
@@ -75,7 +101,8 @@ impl StepContext<'_> {
                 )?)
             })?;
         }
-        Ok(Rollout { step, prompts, groups, rewards, evidence_cost, on_policy: true })
+        let entropy_coef = settings.entropy_coef;
+        Ok(Rollout { step, prompts, groups, rewards, evidence_cost, on_policy: true, entropy_coef })
     }
 
     /// Samples the responses alone.
@@ -84,6 +111,16 @@ impl StepContext<'_> {
         engine: &dyn Engine,
         prompts: &[TrainingPrompt],
         group_size: usize,
+        step: u64,
+    ) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
+        self.generated(engine, prompts, (group_size, self.settings.sampling), step)
+    }
+
+    fn generated(
+        &self,
+        engine: &dyn Engine,
+        prompts: &[TrainingPrompt],
+        (group_size, sampling): (usize, SamplingParams),
         step: u64,
     ) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
         let ids = ids(prompts);
@@ -96,41 +133,60 @@ impl StepContext<'_> {
             };
             self.settings.sets.map_or_else(|| own(prompt, response), decoded)
         };
-        let StepSettings { eos, sampling, memory, .. } = self.settings;
+        let StepSettings { eos, memory, .. } = self.settings;
         let stops = self.settings.stops();
         let complete = stops.as_ref().and_then(Stops::test);
         SampledBy { engine, follower: self.follower }.generate(&SamplingRequest {
             slots: memory.slots,
             stopping: StoppingCriteria { max_lengths: &[], complete },
             watch: self.watch,
-            ..SamplingRequest::new(&ids, group_size, eos, *sampling, &address)
+            ..SamplingRequest::new(&ids, group_size, eos, sampling, &address)
         })
     }
 
-    /// Grades the responses of a step.
+    /// Grades the responses of a step and, if there are any, the greedy one of each prompt.
     fn graded(
         &self,
         step: u64,
         prompts: &[TrainingPrompt],
         sampled: Vec<Vec<SampledResponse>>,
+        greedy: &[SampledResponse],
     ) -> Result<(Vec<Group>, Vec<Vec<RewardBreakdown>>), PolicyError> {
-        let group = |(prompt, responses): (&TrainingPrompt, Vec<SampledResponse>)| {
-            let breakdowns = self.rewards.rewards(step, prompt, &responses)?;
-            let graded = responses.into_iter().zip(&breakdowns).map(|(s, breakdown)| response(s, breakdown));
-            Ok((Group { responses: graded.collect() }, breakdowns))
+        let group = |(g, mut responses): (usize, Vec<SampledResponse>)| {
+            let sampled = responses.len();
+            // It comes last, so that it has a draw of its own where a reward is drawn.
+            responses.extend(greedy.get(g).cloned());
+            let mut breakdowns = self.rewards.rewards(step, &prompts[g], &responses)?;
+            let baseline = breakdowns.drain(sampled..).next().map(|b| b.total.unwrap_or(0.0));
+            let parts = |breakdown: &RewardBreakdown| match &self.settings.parts {
+                Some(RewardParts::Components(of)) => {
+                    let value = |i: &usize| breakdown.components.get(*i).copied().flatten().unwrap_or(0.0);
+                    Some(of.iter().map(value).collect())
+                }
+                Some(RewardParts::Greedy) => baseline.map(|reward| vec![reward]),
+                None => None,
+            };
+            let graded = responses.into_iter().zip(&breakdowns);
+            let responses = graded.map(|(s, breakdown)| response(s, breakdown, parts(breakdown))).collect();
+            Ok((Group { responses }, breakdowns))
         };
-        prompts.iter().zip(sampled).map(group).collect()
+        sampled.into_iter().enumerate().map(group).collect()
     }
 }
 
-/// A sampled response with its reward.
-fn response(sampled: SampledResponse, breakdown: &RewardBreakdown) -> Response {
+/// A sampled response with its reward, and further ones.
+fn response(
+    sampled: SampledResponse,
+    breakdown: &RewardBreakdown,
+    reward_parts: Option<Vec<f64>>,
+) -> Response {
     // A server does not tell the entropies: `StepContext::sample` scores them.
     let told = sampled.entropies.len() == sampled.tokens.len();
     let evidence = Evidence {
         entropies: told.then_some(sampled.entropies),
         // Where the trainer rounds differently, `old_logps` become its own in the first update.
         sampler_logps: Some(sampled.logps.clone()),
+        reward_parts,
         ..Evidence::default()
     };
     Response {

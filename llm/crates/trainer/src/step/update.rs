@@ -5,8 +5,10 @@ use std::ops::Range;
 
 use grpo_lambda::group::Group;
 use grpo_lambda::learner::{self, Policy, Scored};
+use grpo_lambda::methods::Credit;
 use grpo_lambda::metrics::Metrics;
 use grpo_lambda_decoder::drift::Drift;
+use grpo_lambda_decoder::model::ForwardOptions;
 use grpo_lambda_decoder::optim::StepOutcome;
 
 use super::engine::{Engine, Tape};
@@ -55,6 +57,8 @@ pub struct LlmPolicy<'a> {
     engine: &'a mut dyn Engine,
     context: StepContext<'a>,
     rate: f64,
+    /// Coefficient of the entropy bonus.
+    entropy: f64,
     /// True while the weights are those of the sampler. Log-probabilities must then agree with the sampler's: bit for bit if the engine is
     /// exact, and else up to rounding, when ratios are taken against the trainer's own.
     on_policy: bool,
@@ -65,8 +69,8 @@ pub struct LlmPolicy<'a> {
 impl<'a> LlmPolicy<'a> {
     /// The policy to be updated on `rollout` with this learning rate.
     pub fn new(engine: &'a mut dyn Engine, context: StepContext<'a>, rollout: &Rollout, rate: f64) -> Self {
-        let on_policy = rollout.on_policy;
-        LlmPolicy { engine, context, rate, on_policy, drift: Cell::default(), updates: Vec::new() }
+        let (on_policy, entropy) = (rollout.on_policy, rollout.entropy_coef);
+        LlmPolicy { engine, context, rate, entropy, on_policy, drift: Cell::default(), updates: Vec::new() }
     }
 
     /// True if sampler and trainer give a token the same bits under the same weights.
@@ -123,7 +127,7 @@ impl Policy for LlmPolicy<'_> {
         batch: &[Group],
         part: Range<usize>,
     ) -> Result<Scored<Tape>, PolicyError> {
-        let options = self.context.settings.options();
+        let options = ForwardOptions { entropy: self.entropy != 0.0, ..self.context.settings.options() };
         let (scores, tape) = observed(self.context.observer, Phase::Forward, || {
             let rows = micro_batch::Batch::new(&ids(prompts), batch).rows(part.clone());
             Ok::<_, PolicyError>(self.engine.forward(&rows, options)?)
@@ -136,6 +140,22 @@ impl Policy for LlmPolicy<'_> {
 
     fn backward(&mut self, tape: Tape, dlogps: &[Vec<f64>]) -> Result<(), PolicyError> {
         let backward = || Ok(self.engine.backward(tape, dlogps)?);
+        observed(self.context.observer, Phase::Backward, backward)
+    }
+
+    /// The bonus is reduced as the loss is: `L = sum_t w_t (l_t - c H_t)`.
+    fn backward_credited(
+        &mut self,
+        tape: Tape,
+        dlogps: &[Vec<f64>],
+        credits: &[Credit],
+    ) -> Result<(), PolicyError> {
+        if self.entropy == 0.0 {
+            return self.backward(tape, dlogps);
+        }
+        let slopes = |credit: &Credit| credit.weights.iter().map(|w| -self.entropy * w).collect();
+        let dentropies: Vec<Vec<f64>> = credits.iter().map(slopes).collect();
+        let backward = || Ok(self.engine.backward_with_entropy(tape, dlogps, &dentropies)?);
         observed(self.context.observer, Phase::Backward, backward)
     }
 

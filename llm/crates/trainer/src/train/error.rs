@@ -66,7 +66,7 @@ pub enum TrainError {
     #[error(
         "method.name={method}: needs {needs} under these settings, provided by {provided_by}; {}; the language model provides {}; choose another \
          method (docs/conventions.md)",
-        lacks(.0.needs), names(PROVIDED), method = .0.method, needs = .0.needs, provided_by = .0.provided_by
+        lacks(.0.needs), names_without(.0.needs), method = .0.method, needs = .0.needs, provided_by = .0.provided_by
     )]
     Evidence(#[from] MissingEvidence),
     #[error("{}", no_device(.0))]
@@ -77,6 +77,17 @@ pub enum TrainError {
         "method.name={method}: {evidence} is only supported by our own decoder on the CPU; set engine=own device=cpu"
     )]
     NotByCandle { method: String, evidence: &'static str },
+    #[error(
+        "rl.entropy_coef, rl.entropy_target: the entropy bonus is only supported by our own decoder on the CPU, not {0}; set engine=own device=cpu, \
+         or leave both out"
+    )]
+    EntropyOnTheCpuOnly(String),
+    /// A template that changes the problem's text, so that the answer for the teacher has no place.
+    #[error(
+        "task.template: the prompt does not hold the problem as its row has it, so the reference answer that the teacher of this method reads has no \
+         place; choose another template, or a method without a teacher"
+    )]
+    NoPlaceForAnswer,
     /// Settings of the method's evidence that this model cannot take.
     #[error(transparent)]
     EvidenceSetting(#[from] EvidenceSettingError),
@@ -127,6 +138,8 @@ impl TrainError {
             | TrainError::Device(_)
             | TrainError::OnTheCpuOnly { .. }
             | TrainError::NotByCandle { .. }
+            | TrainError::NoPlaceForAnswer
+            | TrainError::EntropyOnTheCpuOnly(_)
             | TrainError::EvidenceSetting(_) => true,
             TrainError::Rl { source: PolicyError::Rollout(e), .. }
             | TrainError::Eval(EvalError::Rollout(e)) => too_long(e),
@@ -169,6 +182,8 @@ fn lacks(name: &str) -> &'static str {
     EvidenceKind::ALL.into_iter().find(|kind| kind.name() == name).map_or("", why_unavailable)
 }
 
-fn names(kinds: &[EvidenceKind]) -> String {
-    kinds.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ")
+/// The evidence that is provided, but for the kind of this name.
+fn names_without(lacking: &str) -> String {
+    let names = PROVIDED.iter().map(|kind| kind.name()).filter(|name| *name != lacking);
+    names.collect::<Vec<_>>().join(", ")
 }

@@ -41,7 +41,7 @@ macro_rules! row {
 row! {
     /// A row of `metrics.csv`: nothing of the clock or the machine. The columns of [`RewardMetrics`] come after it.
     struct StepMetrics {
-        #[doc = "the loss of the update, the KL term included; of supervised learning the mean negative log-likelihood of a demonstration's token, in nats"]
+        #[doc = "the loss of the update, the KL term included, an entropy bonus not; of supervised learning the mean negative log-likelihood of a demonstration's token, in nats"]
         loss,
         #[doc = "the learning rate of this step"]
         lr,

@@ -49,8 +49,11 @@ pub fn device(config: &Config) -> Result<ComputeDevice, TrainError> {
         EngineKind::Own => choose_device(config.device, config.dtype, config.gpu.trust)?,
         EngineKind::Candle => CandleDevice::choose(config.device, config.dtype),
     };
-    let asked =
-        config.configured().evidence().into_iter().find(|kind| evidence::describe_cost(*kind).is_some());
+    let rl = &config.rl;
+    if (rl.entropy_coef != 0.0 || rl.entropy_target.is_some()) && !matches!(chosen, ComputeDevice::Cpu) {
+        return Err(TrainError::EntropyOnTheCpuOnly(chosen.describe()));
+    }
+    let asked = config.configured().evidence().into_iter().find(|kind| evidence::is_of_the_cpu(*kind));
     let (method, evidence) = match (&chosen, asked) {
         (ComputeDevice::Cpu, _) | (_, None) => return Ok(chosen),
         (_, Some(kind)) => (config.method.clone(), kind.name()),

@@ -23,7 +23,7 @@ use crate::reward::RewardBreakdown;
 use crate::run::progress::say;
 use crate::run::stop;
 use crate::step::engine::{Engine, SampledBy, TrainingSetup, WeightFollower};
-use crate::step::evidence::{EvidenceRequest, PROVIDED};
+use crate::step::evidence::{EvidenceRequest, provided};
 use crate::step::sft::{self, Example, SftReport};
 use crate::step::{
     RequestedEvidence, Rollout, StepContext, StepReport, StepSettings, StopStrings, TextReward,
@@ -90,7 +90,7 @@ impl<'e> Session<'e> {
         config: &Config,
         (will_step, rows): (bool, Option<&str>),
     ) -> Result<(Self, Parameters<f32>), TrainError> {
-        config.configured().require(PROVIDED)?;
+        config.configured().require(&provided(config.configured()))?;
         refuse_run_directory(config)?;
         let tokens = tokens(config)?;
         let (shape, parameters) = initial_weights(config, &tokens)?;
@@ -110,6 +110,10 @@ impl<'e> Session<'e> {
             stops: StopStrings::new(&tokens, stops),
             ..StepSettings::new(&config, tokens.eos())
         };
+        if settings.teacher {
+            let first = problems.problem(Stage::Rl, 0).map_err(TrainError::Problem)?;
+            first.answered().ok_or(TrainError::NoPlaceForAnswer)?;
+        }
         let rewards = TextReward::new(&tokens, &config.reward, problems.extraction(), config.seed)
             .stopping_at(stops)
             .saying(say, || stop::requested().is_some());
@@ -182,7 +186,17 @@ impl<'e> Session<'e> {
             let problem = self.problems.problem(Stage::Rl, number).map_err(TrainError::Problem)?;
             let tokens = problem.encode(&self.tokens)?.ids().to_vec();
             let text = Some(problem.text().to_owned());
-            Ok(TrainingPrompt { tokens, problem: text, gold: problem.gold, number, others: problem.others })
+            let answered = match self.settings.teacher {
+                true => problem
+                    .answered()
+                    .ok_or(TrainError::NoPlaceForAnswer)?
+                    .encode(&self.tokens)?
+                    .ids()
+                    .to_vec(),
+                false => Vec::new(),
+            };
+            let fresh = TrainingPrompt::new(tokens, problem.gold, number);
+            Ok(TrainingPrompt { problem: text, others: problem.others, answered, ..fresh })
         };
         numbers.map(prompt).collect()
     }
@@ -224,7 +238,8 @@ impl<'e> Session<'e> {
         let rl = &self.config.rl;
         let (wanted, rounds) =
             (rl.prompts_per_step, if rl.dynamic_sampling { MAX_SAMPLING_ROUNDS } else { 1 });
-        let mut rollout = Rollout { step, on_policy: true, ..Rollout::default() };
+        let entropy_coef = rl.entropy_coef;
+        let mut rollout = Rollout { step, on_policy: true, entropy_coef, ..Rollout::default() };
         let (mut kept, mut agreeing) = (Vec::new(), Vec::new());
         for round in 0..rounds {
             let first = self.problems.round_number(step, round, MAX_SAMPLING_ROUNDS) * wanted as u64;

@@ -197,7 +197,13 @@ impl<'a> Run<'a> {
             let word = format!("sampling {}/{}", s.ended, s.responses);
             progress.iter().for_each(|progress| progress.lock().phase(&word));
         };
-        let rollout = session.watched_rollout(engine, step, Some(&watch)).map_err(|e| self.explained(e))?;
+        let mut rollout =
+            session.watched_rollout(engine, step, Some(&watch)).map_err(|e| self.explained(e))?;
+        let adapted = session.config.rl.entropy_target.map(|target| {
+            let low = rollout.entropy().is_some_and(|entropy| entropy <= target);
+            session.config.rl.adapted(self.state.entropy_coef, low)
+        });
+        rollout.entropy_coef = adapted.map_or(rollout.entropy_coef, |(coef, _)| coef);
         self.phase("update");
         let sampled = clock.elapsed();
         let report = session.step(engine, &rollout).map_err(|e| self.explained(e))?;
@@ -210,6 +216,7 @@ impl<'a> Run<'a> {
         self.state.note_entropy(metrics.entropy);
         let rewards = self.note_rewards(&rollout);
         self.state.rl_done += 1;
+        self.state.entropy_coef = adapted.map(|(_, next)| next);
         self.note_zero_variance(&rollout.groups);
         let evaluation = self.is_evaluation_due().then(|| self.evaluate(engine)).transpose()?;
         if let Some(evaluation) = &evaluation {

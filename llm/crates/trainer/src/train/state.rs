@@ -48,6 +48,9 @@ pub(super) struct RunState {
     /// Mean entropy of a token in the first and in the last RL step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) entropies: Option<[f64; 2]>,
+    /// The adaptive coefficient of the entropy bonus in the next step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) entropy_coef: Option<f64>,
     /// The device: see [`grpo_lambda_gpu::select::ComputeDevice::describe`].
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "on")]
     pub(super) device: Option<String>,

@@ -92,7 +92,7 @@ impl<T: Real> Decoder<T> {
         &self,
         rows: &Rows,
         tape: HeadTape<T>,
-        slopes: &[T],
+        slopes: (&[T], &[T]),
         gradients: &mut Gradients<T>,
     ) -> Buffer<T> {
         let HeadTape { input, scale, normed, saved, inverse_temperature: it } = tape;

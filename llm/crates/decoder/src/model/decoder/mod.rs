@@ -263,17 +263,41 @@ impl<T: Real> Decoder<T> {
     /// # Panics
     /// When `dlogps` has not one number per scored token.
     pub fn backward(&self, tape: Tape<T>, dlogps: &[Vec<f64>], gradients: &mut Gradients<T>) {
-        in_pool(|| self.backward_here(tape, dlogps, gradients));
+        in_pool(|| self.backward_here(tape, dlogps, None, gradients));
     }
 
-    fn backward_here(&self, tape: Tape<T>, dlogps: &[Vec<f64>], gradients: &mut Gradients<T>) {
+    /// [`Decoder::backward`], with the gradients of the entropies of the scored tokens' distributions times `dentropies`; the forward pass must have
+    /// computed entropies.
+    ///
+    /// # Panics
+    /// When `dlogps` or `dentropies` has not one number per scored token.
+    pub fn backward_with_entropy(
+        &self,
+        tape: Tape<T>,
+        dlogps: &[Vec<f64>],
+        dentropies: &[Vec<f64>],
+        gradients: &mut Gradients<T>,
+    ) {
+        in_pool(|| self.backward_here(tape, dlogps, Some(dentropies), gradients));
+    }
+
+    fn backward_here(
+        &self,
+        tape: Tape<T>,
+        dlogps: &[Vec<f64>],
+        dentropies: Option<&[Vec<f64>]>,
+        gradients: &mut Gradients<T>,
+    ) {
         let Tape { rows, layers, head, prefixes } = tape;
-        assert_eq!(dlogps.len(), rows.len(), "rows of d loss / d log-probability");
-        for (i, d) in dlogps.iter().enumerate() {
-            assert_eq!(d.len(), rows.scored(i), "scored tokens of row {i}");
-        }
-        let slopes: Vec<T> = dlogps.iter().flatten().map(|&d| T::from_f64(d)).collect();
-        let dx = self.log_probs_backward(&rows, head, &slopes, gradients);
+        let flat = |slopes: &[Vec<f64>]| -> Vec<T> {
+            assert_eq!(slopes.len(), rows.len(), "rows of d loss / d log-probability");
+            for (i, d) in slopes.iter().enumerate() {
+                assert_eq!(d.len(), rows.scored(i), "scored tokens of row {i}");
+            }
+            slopes.iter().flatten().map(|&d| T::from_f64(d)).collect()
+        };
+        let (slopes, of_entropy) = (flat(dlogps), dentropies.map_or(Vec::new(), flat));
+        let dx = self.log_probs_backward(&rows, head, (&slopes, &of_entropy), gradients);
         let numbers = self.layer.heads.cached();
         let (tokens, depth) = (rows.tokens().len(), self.config.num_hidden_layers);
         let sum = |prefix: &Vec<u32>| gradients.pending(tokens, prefix, depth, numbers);

@@ -120,7 +120,8 @@ fn by_token_wide<T: Real>(out: &mut [T], work: usize, f: impl Fn(usize, &mut [T]
 }
 
 kernel! {
-    /// Replaces logits by `d loss / d logits`: `g ((j = target) - p_j) / temperature`.
+    /// Replaces logits by `d loss / d logits`: `g ((j = target) - p_j) / temperature`, and of the entropy, where it has slopes `h`,
+    /// `-h p_j (ln p_j + H) / temperature`.
     fn logit_gradient<T: Real>(
         logits: &mut [T],
         vocabulary: usize,
@@ -128,20 +129,30 @@ kernel! {
         it: T,
         saved: &[T],
         slopes: &[T],
+        of_entropy: &[T],
     ) {
         let rows = logits.chunks_exact_mut(vocabulary).zip(targets);
-        for (((logits, &target), saved), &slope) in rows.zip(saved.chunks_exact(4)).zip(slopes) {
+        for (t, (((logits, &target), saved), &slope)) in rows.zip(saved.chunks_exact(4)).zip(slopes).enumerate() {
             let normaliser = (saved[2], saved[3]);
             let g = slope * it;
-            for x in logits.iter_mut() {
-                *x = -g * log_prob(*x, it, normaliser).exp();
+            match of_entropy.get(t) {
+                None => for x in logits.iter_mut() {
+                    *x = -g * log_prob(*x, it, normaliser).exp();
+                },
+                Some(&slope) => for x in logits.iter_mut() {
+                    let log_p = log_prob(*x, it, normaliser);
+                    let p = log_p.exp();
+                    // A probability of 0 moves nothing, whatever its logarithm.
+                    *x = if p > T::ZERO { -p * (g + slope * it * (log_p + saved[1])) } else { T::ZERO };
+                },
             }
             logits[target as usize] += g;
         }
     }
 }
 
-/// The gradient of the log-probabilities of [`forward`], weighted by `slopes`: adds to `dhead` (`vocabulary x width`, when
+/// The gradient of the log-probabilities of [`forward`], weighted by `slopes`, and of its entropies, weighted by `of_entropy`, which is empty or has
+/// as many and needs a forward pass with entropies: adds to `dhead` (`vocabulary x width`, when
 /// wanted) and writes `dhidden`. `weight` is the output matrix as stored, `saved` the output of [`forward`].
 #[allow(clippy::too_many_arguments)]
 pub fn backward<T: Real>(
@@ -153,7 +164,7 @@ pub fn backward<T: Real>(
     targets: &[u32],
     inverse_temperature: T,
     saved: &[T],
-    slopes: &[T],
+    (slopes, of_entropy): (&[T], &[T]),
     mut dhead: Option<&mut [T]>,
     dhidden: &mut [T],
 ) {
@@ -172,8 +183,10 @@ pub fn backward<T: Real>(
         by_token(logits, vocabulary, |start, logits| {
             let tokens = start..start + logits.len() / vocabulary;
             let saved = &saved[4 * (from + tokens.start)..4 * (from + tokens.end)];
-            let slopes = &slopes[from + tokens.start..from + tokens.end];
-            logit_gradient(logits, vocabulary, &targets[tokens], inverse_temperature, saved, slopes);
+            let part = from + tokens.start..from + tokens.end;
+            let of_entropy = if of_entropy.is_empty() { &[] } else { &of_entropy[part.clone()] };
+            let (targets, slopes) = (&targets[tokens], &slopes[part]);
+            logit_gradient(logits, vocabulary, targets, inverse_temperature, saved, slopes, of_entropy);
         });
         let dhidden = &mut dhidden[from * width..(from + n) * width];
         matmul(pool, Left::rows(logits, vocabulary), n, packed_weight, dhidden, width, false);

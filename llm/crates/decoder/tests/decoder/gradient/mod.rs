@@ -7,11 +7,22 @@ use cases::{TEMPERATURE, configs, parameters, rows, slopes};
 use grpo_lambda_decoder::model::config::EMBEDDING;
 use grpo_lambda_decoder::model::{Decoder, ForwardOptions, Gradients, weights};
 
-/// Sum of log-probabilities weighted by the slopes: what the backward pass differentiates.
-fn objective(decoder: &Decoder<f64>) -> f64 {
-    let scores = decoder.score(&rows(), TEMPERATURE).unwrap();
+/// Sum of log-probabilities weighted by the slopes: what the backward pass differentiates. With entropies these are weighted by them as well.
+fn objective(decoder: &Decoder<f64>, entropy: bool) -> f64 {
+    let scores = decoder.score(&rows(), ForwardOptions { entropy, ..TEMPERATURE }).unwrap();
     let slopes = slopes(&scores.logps);
-    scores.logps.iter().flatten().zip(slopes.iter().flatten()).map(|(l, s)| l * s).sum()
+    let weighted =
+        |x: &[Vec<f64>]| x.iter().flatten().zip(slopes.iter().flatten()).map(|(x, s)| x * s).sum::<f64>();
+    weighted(&scores.logps) + weighted(&scores.entropies)
+}
+
+/// The gradients of [`objective`] with entropies.
+fn gradients_with_entropy(decoder: &Decoder<f64>) -> weights::Parameters<f64> {
+    let mut gradients = Gradients::new(decoder.config(), |_| true);
+    let (scores, tape) = decoder.forward(&rows(), ForwardOptions { entropy: true, ..TEMPERATURE }).unwrap();
+    let slopes = slopes(&scores.logps);
+    decoder.backward_with_entropy(tape, &slopes, &slopes, &mut gradients);
+    gradients.parameters().clone()
 }
 
 fn gradients(decoder: &Decoder<f64>, trained: impl Fn(&str) -> bool) -> weights::Parameters<f64> {
@@ -23,18 +34,30 @@ fn gradients(decoder: &Decoder<f64>, trained: impl Fn(&str) -> bool) -> weights:
 
 #[test]
 fn every_gradient_agrees_with_central_differences_in_double_precision() {
+    agree_with_central_differences(&|decoder| gradients(decoder, |_| true), false);
+}
+
+#[test]
+fn every_gradient_of_the_entropies_agrees_with_central_differences_in_double_precision() {
+    agree_with_central_differences(&gradients_with_entropy, true);
+}
+
+fn agree_with_central_differences(
+    gradients: &dyn Fn(&Decoder<f64>) -> weights::Parameters<f64>,
+    entropy: bool,
+) {
     const STEP: f64 = 1e-4;
-    let every = long::of(3, 1);
+    let every = long::of(if entropy { 7 } else { 3 }, 1);
     for config in configs() {
         let mut decoder = Decoder::new(config.clone(), parameters(&config)).unwrap();
-        let gradients = gradients(&decoder, |_| true);
+        let gradients = gradients(&decoder);
         let mut worst: f64 = 0.0;
         let mut checked = 0;
         for (name, gradient) in &gradients {
             for i in (0..gradient.data.len()).step_by(every) {
                 let mut at = |shift: f64| {
                     decoder.update(|p| p.get_mut(name).unwrap().data[i] += shift);
-                    objective(&decoder)
+                    objective(&decoder, entropy)
                 };
                 // fourth order: (8 (f(h) - f(-h)) - (f(2h) - f(-2h))) / 12 h
                 let (a, b, c, d) = (at(STEP), at(STEP), at(-3.0 * STEP), at(-STEP));

@@ -129,6 +129,15 @@ impl Problem {
         if self.expression.is_some() { self.prompt.trim_end() } else { &self.canonical }
     }
 
+    /// This problem with its answer on the line below it, as a teacher reads it; `None` if its prompt does not hold its text as it stands.
+    pub fn answered(&self) -> Option<Problem> {
+        let (before, after) = self.prompt.rsplit_once(self.text())?;
+        Some(Problem {
+            prompt: format!("{before}{}\n{}{after}", self.text(), self.answer_only),
+            ..self.clone()
+        })
+    }
+
     /// The answer alone, in its box or tags, without worked steps.
     pub fn answer_only(&self) -> &str {
         &self.answer_only

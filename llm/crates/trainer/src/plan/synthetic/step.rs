@@ -16,7 +16,7 @@ use super::SyntheticStepError;
 use crate::config::Config;
 use crate::reward::RewardBreakdown;
 use crate::step::engine::{Engine, GpuEngine, SyntheticWeights, TrainingSetup};
-use crate::step::evidence::{PROVIDED, describe_cost};
+use crate::step::evidence::{is_of_the_cpu, provided};
 use crate::step::{
     Observer, Phase, RewardError, RewardFunction, StepContext, StepReport, StepSettings, TrainingPrompt,
 };
@@ -128,8 +128,8 @@ pub(super) fn run(
     observer: &dyn Observer,
 ) -> Result<(StepReport, f64, f64), SyntheticStepError> {
     let (configured, rl) = (config.configured(), &config.rl);
-    let is_of_the_cpu = |kind: &EvidenceKind| !PROVIDED.contains(kind) || describe_cost(*kind).is_some();
-    if let Some(asked) = configured.evidence().into_iter().find(is_of_the_cpu) {
+    let lacks = |kind: &EvidenceKind| !provided(configured).contains(kind) || is_of_the_cpu(*kind);
+    if let Some(asked) = configured.evidence().into_iter().find(lacks) {
         return Err(SyntheticStepError::Evidence { method: config.method.clone(), asked });
     }
     let prompts = prompts(rl.prompts_per_step, prompt_tokens, engine.shape().vocab_size, number);
@@ -171,7 +171,10 @@ pub(super) fn prompts(n: usize, tokens: usize, vocabulary: usize, number: u64) -
     let base = Address::new(1, Purpose::Rollout).step(number);
     let token = |i: usize, t: usize| (base.prompt(i as u64).bits(t as u64) % vocabulary as u64) as u32;
     let ids = |i: usize| (0..tokens).map(|t| token(i, t)).collect();
-    (0..n).map(|i| TrainingPrompt::new(ids(i), Gold::from(0), i as u64)).collect()
+    // The prompt stands for that with an answer, which is hardly longer.
+    let prompt =
+        |i| TrainingPrompt { answered: ids(i), ..TrainingPrompt::new(ids(i), Gold::from(0), i as u64) };
+    (0..n).map(prompt).collect()
 }
 
 /// An engine of this shape with the settings of `config`, on whatever device.

@@ -104,6 +104,18 @@ impl Engine for CpuEngine {
         Ok(())
     }
 
+    fn backward_with_entropy(
+        &mut self,
+        tape: Tape,
+        dlogps: &[Vec<f64>],
+        dentropies: &[Vec<f64>],
+    ) -> Result<(), Error> {
+        let tape: DecoderTape<f32> = tape.into_inner();
+        self.recomputes = tape.recomputes();
+        self.model.backward_with_entropy(tape, dlogps, dentropies, &mut self.gradients);
+        Ok(())
+    }
+
     fn complete(&mut self) {
         self.model.complete(&mut self.gradients, self.recomputes);
     }

@@ -92,6 +92,19 @@ pub trait Engine: Sampler {
     /// Adds `sum_i,t dlogps[i][t] d log pi(i, t) / d theta` to the gradient.
     fn backward(&mut self, tape: Tape, dlogps: &[Vec<f64>]) -> Result<(), Error>;
 
+    /// [`Engine::backward`], with the gradients of the entropies of a forward pass that computed them times `dentropies`.
+    ///
+    /// # Panics
+    /// On an engine other than that of the CPU: [`device`](crate::train::device) refuses a configuration with an entropy bonus there.
+    fn backward_with_entropy(
+        &mut self,
+        _tape: Tape,
+        _dlogps: &[Vec<f64>],
+        _dentropies: &[Vec<f64>],
+    ) -> Result<(), Error> {
+        panic!("the gradient of the entropy is our decoder's on the CPU alone")
+    }
+
     /// Propagates what waits for the last row of a gradient: on the CPU the gradient of shared prompts. [`Engine::step`] does it otherwise.
     fn complete(&mut self) {}
 

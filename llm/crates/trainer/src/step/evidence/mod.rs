@@ -4,6 +4,7 @@
 //! | --- | --- | --- | --- |
 //! | `shifts` (OAR-P) | how far does the answer move when this token is masked? | a forward pass per reasoning token | [`shifts`] |
 //! | `hidden` (SHEAR, ridge RLOO) | what is the last layer's state, behind the final norm, at each token? | a forward pass | `hidden.rs` |
+//! | `collisions` (optimal token baseline) | how concentrated is the distribution of each token? | a forward pass | `collisions.rs` |
 //! | `saliencies` (OAR-G) | how steeply does it depend on this token's embedding? | `n_noise + 1` forward passes and `n_noise` backward | [`saliencies`] |
 //!
 //! The answer is the text of the last closed `\boxed{}` ([`ResponseSpan`]); its distribution is that of the policy, logits divided by the
@@ -14,6 +15,7 @@
 //! A score depends on its response alone, on the weights and on random numbers addressed by (step, prompt, response, draw): it has the
 //! same bits in any batch, with any number of threads and after an interruption.
 
+mod collisions;
 mod hidden;
 mod request;
 pub mod saliencies;
@@ -26,9 +28,12 @@ use grpo_lambda_decoder::model::{Decoder, Error as ModelError, Rows};
 use grpo_lambda_decoder::rng::Address;
 
 use crate::input::tokens::{ModelTokenizer, TokenError};
+use collisions::collisions;
 use hidden::hidden;
 
-pub use request::{EvidenceRequest, EvidenceSettingError, PROVIDED, describe_cost, why_unavailable};
+pub use request::{
+    EvidenceRequest, EvidenceSettingError, PROVIDED, describe_cost, is_of_the_cpu, provided, why_unavailable,
+};
 pub use span::ResponseSpan;
 
 /// Computation beyond sampling and training.
@@ -106,6 +111,7 @@ pub fn collect<'a>(
 ) -> Result<EvidenceCost, EvidenceError> {
     match request {
         EvidenceRequest::Hidden => hidden(model, pass, batch, prompt),
+        EvidenceRequest::Collisions => collisions(model, pass, batch, prompt),
         EvidenceRequest::Shifts { answer, mask } => {
             let (places, items) = eligible(tokens, batch, prompt, address)?;
             let (scores, cost) = shifts::shifts(model, &items, answer, mask, pass)?;

@@ -2,7 +2,7 @@
 
 use grpo_lambda::assignment::Answer;
 use grpo_lambda::group::EvidenceKind;
-use grpo_lambda::methods::Configured;
+use grpo_lambda::methods::{Configured, gdpo, remax};
 use grpo_lambda_grade::Extraction;
 
 use crate::input::tokens::ModelTokenizer;
@@ -11,21 +11,31 @@ use crate::input::tokens::ModelTokenizer;
 pub const PROVIDED: &[EvidenceKind] = &[
     EvidenceKind::Tokens,
     EvidenceKind::Entropies,
+    EvidenceKind::Collisions,
     EvidenceKind::RefLogps,
+    EvidenceKind::TeacherLogps,
     EvidenceKind::SamplerLogps,
+    EvidenceKind::RewardParts,
     EvidenceKind::Shifts,
     EvidenceKind::Saliencies,
     EvidenceKind::Hidden,
 ];
 
-/// The reason why the language model has none of this evidence; empty for evidence that it provides.
+/// The evidence that the language model provides for a method: further rewards are the components of the reward or the greedy response's, which only
+/// the methods made for these read.
+pub fn provided(method: &Configured) -> Vec<EvidenceKind> {
+    let reads_parts = [gdpo::SPEC.name, remax::SPEC.name].contains(&method.spec.name);
+    PROVIDED.iter().copied().filter(|kind| reads_parts || *kind != EvidenceKind::RewardParts).collect()
+}
+
+/// The reason why the language model has none of this evidence; empty for evidence that it provides to every method.
 pub fn why_unavailable(kind: EvidenceKind) -> &'static str {
     match kind {
+        EvidenceKind::RewardParts => {
+            "llm-train has the components of a reward and the greedy response's, not the rewards of an earlier visit of a prompt"
+        }
         EvidenceKind::Values => "llm-train trains no critic beside the policy",
-        EvidenceKind::Collisions => "llm-train keeps the entropy of a distribution, not its sum of squares",
         EvidenceKind::Steps => "llm-train samples whole responses and does not complete prefixes of them",
-        EvidenceKind::TeacherLogps => "llm-train does not score a response with its answer in the prompt",
-        EvidenceKind::RewardParts => "llm-train adds the components of a reward before a method sees them",
         kind if PROVIDED.contains(&kind) => "",
         _ => "nothing in llm-train computes it",
     }
@@ -45,8 +55,21 @@ pub fn describe_cost(kind: EvidenceKind) -> Option<&'static str> {
         EvidenceKind::Hidden => {
             Some("one forward pass over prompt and response, of every response whose group's rewards differ")
         }
+        EvidenceKind::Collisions => Some("one forward pass over prompt and response, of every response"),
+        EvidenceKind::TeacherLogps => Some(
+            "one forward pass over prompt, reference answer and response, of every response: the teacher is the policy that sampled, which has read the answer",
+        ),
+        EvidenceKind::RewardParts => Some(
+            "none for the components of the reward (gdpo); one greedy response to every prompt for remax",
+        ),
         _ => None,
     }
+}
+
+/// True if our decoder on the CPU alone computes this evidence.
+pub fn is_of_the_cpu(kind: EvidenceKind) -> bool {
+    use EvidenceKind::{Collisions, Hidden, Saliencies, Shifts};
+    matches!(kind, Shifts | Saliencies | Hidden | Collisions)
 }
 
 /// Evidence to compute for every response, with its settings.
@@ -68,6 +91,8 @@ pub enum EvidenceRequest {
     },
     /// The last layer's state at every token.
     Hidden,
+    /// The sum of the squared probabilities of every token's distribution.
+    Collisions,
 }
 
 /// A setting of the method that this model or tokenizer cannot take.
@@ -124,6 +149,10 @@ impl EvidenceRequest {
             let (noise, draws) = (settings.number("noise_std"), draws.unwrap_or(1.0) as u64);
             return Ok(Some(EvidenceRequest::Saliencies { answer: answer(), noise, draws }));
         }
-        Ok(evidence.contains(&EvidenceKind::Hidden).then_some(EvidenceRequest::Hidden))
+        let of_states = [
+            (EvidenceKind::Hidden, EvidenceRequest::Hidden),
+            (EvidenceKind::Collisions, EvidenceRequest::Collisions),
+        ];
+        Ok(of_states.into_iter().find(|(kind, _)| evidence.contains(kind)).map(|(_, request)| request))
     }
 }

@@ -32,15 +32,22 @@ fn gradient(engine: &mut CpuEngine) -> Vec<f64> {
 /// without sampling. RLOO's expected update is that gradient: the mean over many sampled groups must point there.
 #[test]
 fn the_mean_sampled_update_is_the_gradient_of_expected_reward() {
-    mean_update_is_the_gradient(&["method.name=rloo"]);
+    mean_update_is_the_gradient(&["method.name=rloo"], 0.98);
 }
 
 #[test]
 fn the_mean_update_of_systematic_groups_is_the_gradient_of_expected_reward() {
-    mean_update_is_the_gradient(&["method.name=systematic_rloo", "rl.sampling=systematic"]);
+    mean_update_is_the_gradient(&["method.name=systematic_rloo", "rl.sampling=systematic"], 0.98);
 }
 
-fn mean_update_is_the_gradient(words: &[&str]) {
+/// The greedy response's reward is independent of the sampled ones. It is 1 where the right answer is the likeliest of many, so that nearly every
+/// sampled one has an advantage of -1: the mean has twenty times the variance of RLOO's, and a cosine of 0.94 with these samples.
+#[test]
+fn the_mean_update_of_remax_is_the_gradient_of_expected_reward() {
+    mean_update_is_the_gradient(&["method.name=remax"], 0.9);
+}
+
+fn mean_update_is_the_gradient(words: &[&str], least_cosine: f64) {
     let tokens = ModelTokenizer::tiny();
     let task = Task::Addition;
     let problems: Vec<Problem> = (0..200)
@@ -110,7 +117,7 @@ fn mean_update_is_the_gradient(words: &[&str]) {
     // 12288 samples of a chance near 0.16: a standard error of 0.0033. Ten times the batches give 0.9997 and 0.990.
     assert!((0.05..0.5).contains(&expected), "the start is no test: J = {expected}");
     assert!((observed - expected).abs() < 0.012, "sampled {observed}, J = {expected}");
-    assert!(cosine > 0.98 && (length - 1.0).abs() < 0.1, "cosine {cosine}, length {length}");
+    assert!(cosine > least_cosine && (length - 1.0).abs() < 0.1, "cosine {cosine}, length {length}");
 }
 
 #[test]
@@ -171,4 +178,115 @@ fn a_skipped_inner_update_is_not_hidden_by_the_next() {
     let rollout = context.sample(&mut engine, prompts.clone(), 2, 1).unwrap();
     let policy = LlmPolicy::new(&mut engine, context, &rollout, 1e-3);
     assert_eq!(policy.report(Metrics::default()).update(), None);
+}
+
+/// A small model with the problems of two prompts, under settings of a run.
+fn rollout_of(words: &[&str]) -> (Config, CpuEngine, grpo_lambda_trainer::step::Rollout) {
+    let tokens = ModelTokenizer::tiny();
+    let config = Config::resolve("tiny", &[&["rl.max_new_tokens=6"][..], words].concat()).unwrap();
+    let shape =
+        Qwen2.config(ModelShape { vocab: tokens.len(), hidden: 32, layers: 1, heads: 2, kv_heads: 1 });
+    let model = Decoder::new(shape.clone(), weights::initialise(&shape, 1, 0.2)).unwrap();
+    let mut engine = start(model, config.rl_optimiser());
+    let prompt = |n| {
+        let problem = Task::Addition.problem(0, Split::Train, n);
+        let answered = problem.answered().expect("an embedded prompt holds its problem");
+        assert!(answered.prompt.contains(problem.answer_only()) && !problem.prompt.contains("boxed"));
+        let answered = tokens.prompt(&answered.prompt).unwrap().ids().to_vec();
+        TrainingPrompt { answered, ..training_prompt(&tokens, n, &problem) }
+    };
+    let settings = StepSettings::new(&config, tokens.eos());
+    let rewards = TextReward::new(&tokens, &config.reward, Extraction::Boxed, config.seed);
+    let context = StepContext::new(&settings, config.configured().method.as_ref(), &rewards);
+    let rollout = context.sample(&mut engine, (0..2).map(prompt).collect(), 5, 3).unwrap();
+    (config, engine, rollout)
+}
+
+#[test]
+fn further_rewards_are_the_components_or_the_greedy_response_s() {
+    let coin = ["reward.coin=2", "reward.tag_count=0.5"];
+    let (config, _, rollout) = rollout_of(&[&coin[..], &["method.name=gdpo"]].concat());
+    assert_eq!(config.configured().settings.number("weight_2"), 0.5);
+    assert_eq!(config.configured().settings.number("weight_3"), 2.0);
+    let responses = || rollout.groups.iter().flat_map(|g| &g.responses);
+    for (response, breakdown) in responses().zip(rollout.rewards.iter().flatten()) {
+        let parts = response.evidence.reward_parts.as_ref().unwrap();
+        assert_eq!(parts.len(), 3);
+        let total = parts[0] + 0.5 * parts[1] + 2.0 * parts[2];
+        assert!(breakdown.total.is_none_or(|t| (t - total).abs() < 1e-12), "{parts:?}");
+    }
+    let fourth = ["reward.format=0.5", "method.name=gdpo"];
+    let refused = Config::resolve("tiny", &[&coin[..], &fourth].concat()).unwrap_err().to_string();
+    assert!(refused.contains("reward.coin = 2: method.name=gdpo weighs the first three"), "{refused}");
+    // A coin of its own: the greedy response's is not that of any sampled one.
+    let (_, _, rollout) = rollout_of(&["reward.accuracy=0", "reward.coin=1", "method.name=remax"]);
+    for (group, rewards) in rollout.groups.iter().zip(&rollout.rewards) {
+        let baseline = group.responses[0].evidence.reward_parts.clone().unwrap();
+        assert!(group.responses.iter().all(|r| r.evidence.reward_parts.as_ref() == Some(&baseline)));
+        assert!(rewards.len() == 5 && (baseline == [0.0] || baseline == [1.0]), "{baseline:?}");
+    }
+    assert!(rollout.evidence_cost.forward > 0);
+}
+
+#[test]
+fn the_teacher_is_the_policy_that_has_read_the_answer() {
+    let (_, engine, rollout) = rollout_of(&["method.name=rlsd"]);
+    let mut moved = 0;
+    for (prompt, group) in rollout.prompts.iter().zip(&rollout.groups) {
+        for response in &group.responses {
+            let mut rows = Rows::new();
+            rows.push(&[&prompt.answered[..], &response.tokens].concat(), prompt.answered.len());
+            let expected = &engine.model.score(&rows, ForwardOptions::default()).unwrap().logps[0];
+            let found = response.evidence.teacher_logps.as_ref().unwrap();
+            assert_eq!(found, expected);
+            moved += usize::from(found != &response.old_logps);
+        }
+    }
+    assert_eq!(moved, 10);
+}
+
+/// With advantages of 0 only the bonus moves the weights: up the mean entropy of the tokens, by its gradient.
+#[test]
+fn an_entropy_bonus_moves_the_weights_up_the_mean_entropy_of_the_tokens() {
+    let words =
+        ["method.name=grpo", "method.reduction=token_mean", "reward.accuracy=0", "reward.tag_count=1"];
+    let (config, mut engine, mut rollout) = rollout_of(&[&words[..], &["rl.entropy_coef=0.5"]].concat());
+    assert_eq!(rollout.entropy_coef, 0.5);
+    rollout.groups.iter_mut().flat_map(|g| &mut g.responses).for_each(|r| r.reward = Some(0.0));
+    let tokens = ModelTokenizer::tiny();
+    let (settings, method) = (StepSettings::new(&config, tokens.eos()), config.configured().method.as_ref());
+    let rewards = TextReward::new(&tokens, &config.reward, Extraction::Boxed, config.seed);
+    let context = StepContext::new(&settings, method, &rewards);
+    let entropy = |engine: &CpuEngine| {
+        let mut rows = Rows::new();
+        for (prompt, group) in rollout.prompts.iter().zip(&rollout.groups) {
+            for response in &group.responses {
+                rows.push(&[&prompt.tokens[..], &response.tokens].concat(), prompt.tokens.len());
+            }
+        }
+        let options = ForwardOptions { entropy: true, ..ForwardOptions::default() };
+        let entropies = engine.model.score(&rows, options).unwrap().entropies.concat();
+        entropies.iter().sum::<f64>() / entropies.len() as f64
+    };
+    let before = entropy(&engine);
+    assert!((rollout.entropy().unwrap() - before).abs() < 1e-6);
+    let report = context.step(&mut engine, &rollout, 1e-3).unwrap();
+    let StepOutcome::Applied { .. } = report.update().unwrap() else { panic!("{report:?}") };
+    assert!(entropy(&engine) > before + 1e-4, "{} after {before}", entropy(&engine));
+}
+
+#[test]
+fn an_adaptive_coefficient_rises_below_the_target_and_is_off_above_it() {
+    let words = ["rl.entropy_target=0.2", "rl.entropy_coef=0.01", "rl.entropy_coef_max=0.012"];
+    let rl = Config::resolve("tiny", &words).unwrap().rl;
+    let near = |(a, b): (f64, f64), (c, d): (f64, f64)| assert!((a - c).abs() + (b - d).abs() < 1e-15);
+    near(rl.adapted(None, true), (0.01, 0.012));
+    near(rl.adapted(Some(0.012), false), (0.0, 0.007));
+    near(rl.adapted(Some(0.002), false), (0.0, 0.0));
+    near(rl.adapted(Some(0.0), true), (0.0, 0.005));
+    for words in ["rl.entropy_coef=0.1", "rl.entropy_target=0.2"] {
+        let config = Config::resolve("tiny", &["engine=candle", words]).unwrap();
+        let refused = grpo_lambda_trainer::train::device(&config).err().map(|e| e.to_string());
+        assert!(refused.is_some_and(|line| line.contains("not on the CPU in f32 by candle; set engine=own")));
+    }
 }

@@ -4,12 +4,12 @@ use grpo_lambda::assignment::Answer;
 use grpo_lambda::group::{Evidence, Group, Response};
 use grpo_lambda::methods;
 use grpo_lambda_decoder::model::Architecture::Qwen2;
-use grpo_lambda_decoder::model::{Decoder, ModelConfig, ModelShape, Rows, weights};
+use grpo_lambda_decoder::model::{Decoder, ForwardOptions, ModelConfig, ModelShape, Rows, weights};
 use grpo_lambda_decoder::rng::{Address, Purpose, normal};
 use grpo_lambda_grade::Extraction;
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::step::evidence::{
-    EvidenceCost, EvidenceInput, EvidenceRequest, ForwardSettings, PROVIDED, ResponseSpan, collect,
+    EvidenceCost, EvidenceInput, EvidenceRequest, ForwardSettings, ResponseSpan, collect, provided,
     saliencies, shifts,
 };
 
@@ -386,8 +386,39 @@ fn the_page_of_methods_names_those_that_lack_evidence() {
     let (_, item) = page.split_once("**Not trained by `llm-train`**").expect("the page has the mark");
     let item = item.split("The experiment").next().unwrap_or_default();
     for spec in methods::REGISTRY {
-        let evidence = methods::parse(spec.name, "").expect("its defaults are valid").evidence();
-        let lacks = evidence.iter().any(|kind| !PROVIDED.contains(kind));
+        let configured = methods::parse(spec.name, "").expect("its defaults are valid");
+        let provided = provided(&configured);
+        let lacks = configured.evidence().iter().any(|kind| !provided.contains(kind));
         assert_eq!(item.contains(&format!("`{}`", spec.name)), lacks, "{}", spec.name);
+    }
+}
+
+/// `sum_v pi(v|s)^2` from the log-probability of every continuation, scored one by one.
+#[test]
+fn collisions_are_the_squares_of_the_probabilities_of_all_continuations() {
+    let (model, all) = (model(), responses());
+    let response = |tokens: &Vec<u32>| Response {
+        tokens: tokens.clone(),
+        ..Response::graded(vec![-1.0; tokens.len()], 1.0)
+    };
+    let mut batch = [Group { responses: all[..2].iter().map(response).collect() }];
+    let tokens = ModelTokenizer::tiny();
+    let address = |_, _| Address::new(0, Purpose::Rollout);
+    let cost = collect(&model, EvidenceRequest::Collisions, &tokens, PASS, &mut batch, |_| &PROMPT, address);
+    assert_eq!(cost.unwrap().forward, all[..2].iter().map(|r| PROMPT.len() + r.len()).sum::<usize>());
+    let options = ForwardOptions { temperature: PASS.temperature, ..ForwardOptions::default() };
+    for response in &batch[0].responses {
+        let found = response.evidence.collisions.as_ref().unwrap();
+        assert_eq!(found.len(), response.len());
+        for (t, found) in found.iter().enumerate() {
+            let mut rows = Rows::new();
+            for v in 0..model.config().vocab_size as u32 {
+                let row = [&PROMPT[..], &response.tokens[..t], &[v]].concat();
+                rows.push(&row, row.len() - 1);
+            }
+            let scores = model.score(&rows, options).unwrap().logps;
+            let sum: f64 = scores.iter().map(|row| (2.0 * row[0]).exp()).sum();
+            assert!((found - sum).abs() < 1e-5, "{t}: {found} for {sum}");
+        }
     }
 }
