@@ -68,8 +68,11 @@ impl<'a> Start<'a> {
             seed,
             sets: None,
             inner_updates: 1,
+            entropy_coef: 0.0,
             memory: MEMORY,
             reference: false,
+            teacher: false,
+            parts: None,
             evidence: None,
             max_logp_error: f64::INFINITY,
         };
