@@ -71,6 +71,28 @@ fn a_tied_head_with_numbers_of_its_own_is_refused_and_a_copy_passes() {
 }
 
 #[test]
+fn an_adapter_in_the_directory_of_the_weights_is_refused() {
+    let place = Place::with_model();
+    let score = || place.run_with("score --model model", &[], "{\"ids\":[3,4,5]}\n");
+    score().output();
+    place.write("model/adapter_config.json", "{\"peft_type\": \"LORA\"}");
+    score().refused(2, "model/adapter_config.json … lies with the weights … llm-train export --adapter");
+}
+
+#[test]
+fn a_command_of_older_clones_names_what_does_its_work() {
+    let place = Place::new();
+    for (line, instead) in [
+        ("serve --model model --port 8000", "vllm serve DIR … llm-train score"),
+        ("--quiet serve", "vllm serve DIR"),
+        ("merge --model a --adapter b", "llm-train export"),
+        ("info model", "train --dry-run"),
+    ] {
+        place.run(line).refused(2, &format!("is no command of this version; … {instead}"));
+    }
+}
+
+#[test]
 fn export_keeps_the_type_of_a_checkpoint_that_is_from_no_run() {
     let place = Place::with_model();
     let parameters = weights::initialise(&shape(), 3, 0.3);
@@ -334,6 +356,27 @@ fn arguments_of_a_template_reach_every_prompt_and_are_recorded() {
         .tells("with the arguments {\"loud\": true}");
     place.run("eval --model run --limit 2").output();
     assert_has(&place.read("run/eval/eval.toml"), "template_args = … loud");
+    // A conversation is asked as the run asked, or as the option says: its greedy answers are those of `generate`.
+    let answers = ["{\"loud\": true}", "{\"loud\": false}"].map(|args| {
+        let chat = |more: &[&str]| {
+            let done = place.run_with("chat --model run", more, "7+1=?\n");
+            (done.output().trim().to_owned(), done.stderr.clone())
+        };
+        let (given, said) = chat(&["--template-args", args, "--temperature", "0", "--max-new-tokens", "12"]);
+        assert_has(&said, &format!("is asked with t.jinja … with the arguments {args}"));
+        if args.contains("true") {
+            assert_eq!(chat(&["--temperature", "0", "--max-new-tokens", "12"]).0, given);
+        }
+        given
+    });
+    let prompts = ["7+1=?!2025", "7+1=?2025"].map(|prompt| {
+        let line = ["--template", "line", "--prompt", prompt, "--temperature", "0", "--max-new-tokens", "12"];
+        place.run_with("generate --model run", &line, "").output().trim().to_owned()
+    });
+    assert_ne!(prompts[0], prompts[1], "the prompts must differ in their answers");
+    for (answer, generated) in answers.iter().zip(&prompts) {
+        assert!(generated.contains(answer.as_str()), "{answer} is not in {generated}");
+    }
 }
 
 #[test]
