@@ -173,7 +173,7 @@ pub const ACCURACY: usize = 0;
 mod tests {
     use super::*;
 
-    /// What a component written by a user might be: the column `level` of the row, divided by the steps that were done.
+    /// A component as a user may write it: the column `level` of the row, divided by the number of the step.
     static OWN: RewardComponent = RewardComponent {
         name: "own",
         column: "reward_own",

@@ -177,9 +177,10 @@ impl Search<'_> {
                 false => TextSource::Column(name),
             });
         }
-        if let TextSource::Turn(_) = problem {
-            let says = self.is_answered(problem);
-            return says.then(|| problem.clone()).ok_or_else(|| self.missing("answer", &ANSWERS));
+        if let TextSource::Turn(name) = problem {
+            let turns = self.value(name).and_then(|value| turns(&value, name).ok());
+            let refers = turns.is_some_and(|turns| turns.last().is_some_and(turns::Turn::is_reference));
+            return refers.then(|| problem.clone()).ok_or_else(|| self.missing("answer", &ANSWERS));
         }
         // Many datasets have a column for the problem beside the conversation.
         let chat = PROBLEMS.into_iter().find(|name| self.is_conversation(name));

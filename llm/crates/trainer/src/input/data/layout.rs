@@ -116,7 +116,7 @@ impl RowContent {
     }
 }
 
-/// What data sets write in place of an answer that is unknown, or that no comparison can decide.
+/// Words that data sets write in place of an answer that is unknown, or that no comparison can decide.
 const NO_ANSWER: [&str; 5] = ["notfound", "not found", "proof", "n/a", "nan"];
 
 fn is_list(value: &RawValue) -> bool {
