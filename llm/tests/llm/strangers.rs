@@ -426,18 +426,19 @@ fn arguments_of_a_template_reach_every_prompt_and_are_recorded() {
             (done.output().trim().to_owned(), done.stderr.clone())
         };
         let (given, said) = chat(&["--template-args", args, "--temperature", "0", "--max-new-tokens", "12"]);
-        assert_has(&said, &format!("is asked with t.jinja … with the arguments {args}"));
+        assert_has(&said, &format!("is asked with … t.jinja with the arguments {args}"));
         if args.contains("true") {
             assert_eq!(chat(&["--temperature", "0", "--max-new-tokens", "12"]).0, given);
         }
         given
     });
-    let prompts = ["7+1=?!2025", "7+1=?2025"].map(|prompt| {
-        let line = ["--template", "line", "--prompt", prompt, "--temperature", "0", "--max-new-tokens", "12"];
-        place.run_with("generate --model run", &line, "").output().trim().to_owned()
+    let generated = ["!2025", "2025"].map(|end| {
+        place.write("whole.jinja", format!("{{{{ messages[-1].content }}}}{end}"));
+        let line = "generate --model run --template whole.jinja --prompt 7+1=? --greedy --max-new-tokens 12";
+        place.run(line).output().to_owned()
     });
-    assert_ne!(prompts[0], prompts[1], "the prompts must differ in their answers");
-    for (answer, generated) in answers.iter().zip(&prompts) {
+    assert_ne!(generated[0], generated[1], "the prompts must differ in their answers");
+    for (answer, generated) in answers.iter().zip(&generated) {
         assert!(generated.contains(answer.as_str()), "{answer} is not in {generated}");
     }
 }
