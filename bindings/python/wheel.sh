@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# wheel.sh [TARGET..] - builds wheels for publication, each for CPython 3.10 and later, from Linux. Without targets: that of this machine.
+# wheel.sh [--all | TARGET..] - builds wheels for publication, each for CPython 3.10 and later, from Linux, and their checksums, in dist.
+# Without targets: that of this machine. --all: every one below that can be built here; a line names each that cannot, and why.
 #
 # A target's standard library comes first: rustup target add TARGET.
 #   {x86_64,aarch64}-unknown-linux-gnu    glibc 2.17 or later        zig links
@@ -8,10 +9,27 @@
 #   x86_64-pc-windows-gnu                 Windows                    mingw-w64 links (Debian: gcc-mingw-w64-x86-64)
 set -euo pipefail
 cd "$(dirname "$0")"
+# Why a target cannot be built here; empty if it can.
+missing() {
+  if [ ! -d "$(rustc --print sysroot)/lib/rustlib/$1" ]; then
+    echo "its standard library is not installed; run rustup target add $1"
+  elif [[ $1 = *-windows-gnu ]] && ! command -v x86_64-w64-mingw32-gcc >/dev/null; then
+    echo "x86_64-w64-mingw32-gcc is missing; install mingw-w64"
+  fi
+}
+
 [ $# -gt 0 ] || set -- "$(rustc -vV | sed -n 's/^host: //p')"
+if [ "$1" = --all ]; then
+  set --
+  for target in {x86_64,aarch64}-{unknown-linux-gnu,unknown-linux-musl,apple-darwin} x86_64-pc-windows-gnu; do
+    why=$(missing "$target")
+    [ -n "$why" ] && echo "wheel.sh: $target: not built: $why" >&2 || set -- "$@" "$target"
+  done
+fi
 for target in "$@"; do
-  if [ ! -d "$(rustc --print sysroot)/lib/rustlib/$target" ]; then
-    echo "wheel.sh: $target: its standard library is not installed; run rustup target add $target" >&2
+  why=$(missing "$target")
+  if [ -n "$why" ]; then
+    echo "wheel.sh: $target: $why" >&2
     exit 2
   fi
 done
@@ -23,10 +41,6 @@ trap 'rm -rf "$venv"' EXIT
 # maturin 1.16 lists the module under its dotted name, which no symbol has: the linker gets the list with its last part alone.
 mingw() {
   local gcc=x86_64-w64-mingw32-gcc
-  if ! command -v "$gcc" >/dev/null; then
-    echo "wheel.sh: $target: $gcc is missing; install mingw-w64" >&2
-    exit 2
-  fi
   mkdir -p "$venv/mingw"
   printf '#!/bin/sh\nfor a; do case $a in *.def) sed -i "s/PyInit_.*\\\\./PyInit_/" "$a";; esac; done\nexec %s "$@"\n' \
     "$(command -v "$gcc")" >"$venv/mingw/$gcc"
@@ -44,3 +58,4 @@ for target in "$@"; do
   esac
   PATH="$venv/bin:$PATH" maturin build --release --target "$target" ${options[@]+"${options[@]}"} --out dist
 done
+(cd dist && sha256sum -- *.whl >SHA256SUMS)

@@ -170,3 +170,10 @@ def test_the_package_is_typed_and_verl_finds_it():
     assert Path(grpo_lambda.__file__).with_name("py.typed").exists()
     found = [e for e in metadata.entry_points(group="verl.plugins") if e.dist.name == "grpo-lambda"]
     assert [e.value for e in found] == ["grpo_lambda.verl"]
+
+
+@pytest.mark.parametrize("groups, kind", [({"rewards": [1]}, "dict"), (3, "int"), ("rewards", "str"), (object(), "object"), (None, "NoneType")])
+def test_what_is_no_list_of_groups_is_named_by_its_type(groups, kind):
+    for call in (lambda: grpo_lambda.credit("grpo", groups), lambda: grpo_lambda.estimate("grpo", groups), lambda: grpo_lambda.diagnose(groups, loss=1.0)):
+        with pytest.raises(ValueError, match=f"groups = a value of type {kind}; must be a list of groups, as in"):
+            call()

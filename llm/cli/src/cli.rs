@@ -25,8 +25,27 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// Commands of older clones, with what does their work.
+const RETIRED: [(&str, &str); 5] = [
+    (
+        "serve",
+        "to sample over HTTP, write the model by llm-train export and start vllm serve DIR; for the log-probabilities of given tokens use llm-train score",
+    ),
+    ("merge", "use llm-train export with the same options"),
+    ("info", "use llm-train train --dry-run for a model's sizes and memory"),
+    (
+        "explain",
+        "use llm-train train --dry-run for the objective of a run, and grpo-sim methods NAME for a method",
+    ),
+    ("team", "to train in several processes, use TRL or verl (docs/processes.md)"),
+];
+
 /// Reads the command line and does what it says.
 fn parsed() -> Result<(), Failure> {
+    let word = command_word(words());
+    if let Some((_, instead)) = RETIRED.iter().find(|(name, _)| *name == word) {
+        return Err(Failure::refused(format!("{word}: is no command of this version; {instead}")));
+    }
     match Cli::try_parse() {
         Ok(cli) => dispatch(cli),
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {

@@ -122,6 +122,55 @@ fn what_is_not_asked_is_named_and_what_belongs_to_the_problem_is_not_left_out() 
         &[&partial[..], &["--system", "in base 2"]].concat(),
         "has no place for a system prompt",
     );
+    // Two columns that would each be the question, or the answer.
+    for (row, expected) in [
+        (
+            r#"{"question":"q","prompt":"Solve: q","answer":"1"}"#,
+            "prompt: asks something else than `question`",
+        ),
+        (r#"{"problem":"q","question":"r","answer":"1"}"#, "question: asks something else than `problem`"),
+        (r#"{"Problem":"r","problem":"q","answer":"1"}"#, "Problem: asks something else than `problem`"),
+        (
+            r#"{"question":"q","prompt":[{"role":"system","content":"s"},{"role":"user","content":"q"}],"answer":"1"}"#,
+            "prompt: asks something else than `question`",
+        ),
+        (
+            r#"{"problem":"q","answer":"1","ground_truth":"2"}"#,
+            "ground_truth: another answer than `answer`; name the column of the answer",
+        ),
+        (r#"{"problem":"q","answers":["1","2"],"answer":3}"#, "answer: another answer than `answers`"),
+        (r#"{"problem":"q","answer":"notfound"}"#, "answer = notfound: says that there is no answer"),
+        (r#"{"question":"q","image_1":{"bytes":"x"},"answer":"1"}"#, "image_1: belongs to the problem"),
+        (r#"{"question":"q","Picture":"x.png","answer":"1"}"#, "Picture: belongs to the problem"),
+        (r#"{"premise":"p","question":"q","answer":"1"}"#, "premise: belongs to the problem"),
+        (
+            r#"{"prompt":[{"role":"user","content":"q"}],"verdict":"2"}"#,
+            "no column that looks like the answer … the columns are prompt, verdict",
+        ),
+        (r#"{"problem":"q","answer":"1","system":["be brief"]}"#, "system = [\"be brief\"]: must be a text"),
+    ] {
+        refused(row, &chat, expected);
+    }
+    for (row, answer) in [
+        (r#"{"question":"q","prompt":" q\n","answer":"1"}"#, "1"),
+        (
+            r#"{"problem":"q","messages":[{"role":"user","content":"q"},{"role":"assistant","content":"so"}],"answer":"1"}"#,
+            "1",
+        ),
+        (r#"{"problem":"q","answer":"so #### 1/2","ground_truth":"0.5"}"#, "1/2"),
+        (r#"{"problem":"q","answer":2,"final_answer":["$2$"],"label":"algebra"}"#, "2"),
+        (r#"{"input":"q","label":"3"}"#, "3"),
+        (r#"{"prompt":[{"role":"user","content":"q"}],"label":"4","metadata":{"a":1}}"#, "4"),
+        (r#"{"question":"q","solution":["so \\boxed{5}","or"],"final_answer":["5"]}"#, "5"),
+    ] {
+        data(row, &[&chat[..], &["--show", "1"]].concat()).says(&format!("--- answer: {answer}"));
+    }
+    let first = r#"{"question":"q","solution":["so \\boxed{5}","or"],"final_answer":["5"]}"#;
+    data(first, &[]).says("solutions 1, of which 1 answer what the answer says");
+    let told = r#"{"system_message":"be brief","problem":"q","answer":"1"}"#;
+    data(told, &chat).says("rows with a system turn: 1");
+    let chosen = r#"{"question":"q","prompt":"Solve: q","answer":"1"}"#;
+    data(chosen, &["--column", "problem=prompt", "--show", "1"]).says("not asked … question (1) … Solve: q");
     let named = r#"{"messages":[{"role":"user","content":"q","name":"Ann","weight":0}],"answer":"1"}"#;
     data(named, &chat).says("not asked … messages[].name (1), messages[].weight (1)");
     let prose = "{\"question\":\"q\",\"answer\":\"then 4 people crossed the line\"}\n{\"question\":\"r\",\"answer\":\"1\"}";

@@ -71,6 +71,67 @@ fn a_tied_head_with_numbers_of_its_own_is_refused_and_a_copy_passes() {
 }
 
 #[test]
+fn an_adapter_in_the_directory_of_the_weights_is_refused() {
+    let place = Place::with_model();
+    let score = || place.run_with("score --model model", &[], "{\"ids\":[3,4,5]}\n");
+    score().output();
+    place.write("model/adapter_config.json", "{\"peft_type\": \"LORA\"}");
+    score().refused(2, "model/adapter_config.json … lies with the weights … llm-train export --adapter");
+}
+
+#[test]
+fn files_of_a_tokenizer_that_contradict_each_other_are_refused_or_named() {
+    let place = place();
+    place.write("t.jinja", "{{ messages[-1].content }}!\r\n{{ 'a\r\nb' }}?\r");
+    let done = place.run("data rows.jsonl --template t.jinja --show 1");
+    done.says("0+1=?!\na\nb?");
+    assert!(!done.output().contains("\\r"), "{}", done.output());
+    let data = || place.run("data rows.jsonl --model model");
+    let tokens = place.json("model/tokenizer_config.json");
+    let eos = place.json("model/tokenizer.json")["added_tokens"][0].clone();
+    let id = eos["id"].to_string();
+    set(
+        &place,
+        "model/tokenizer_config.json",
+        "added_tokens_decoder",
+        json!({id.as_str(): {"content": "other"}}),
+    );
+    let expected =
+        format!("added_tokens_decoder: token {id} is `other`, and `{}`", eos["content"].as_str().unwrap());
+    data().refused(2, &expected);
+    place.write("model/tokenizer_config.json", tokens.to_string());
+    // Its pieces are those of no model that transformers knows.
+    for (model, class, cut) in [
+        ("qwen2", json!("PreTrainedTokenizerFast"), Some("Qwen2")),
+        ("qwen3", json!("PreTrainedTokenizerFast"), None),
+        ("qwen3", Value::Null, Some("Qwen2")),
+        ("llama", json!("GPT2Tokenizer"), Some("GPT-2")),
+        ("llama", json!("LlamaTokenizerFast"), None),
+    ] {
+        set(&place, "model/config.json", "model_type", model.into());
+        set(&place, "model/tokenizer_config.json", "tokenizer_class", class);
+        let done = data();
+        match cut {
+            Some(name) => done.says(&format!("transformers 5 cuts them as {name} does")),
+            None => assert!(!done.output().contains("transformers 5 cuts"), "{}", done.output()),
+        }
+    }
+}
+
+#[test]
+fn a_command_of_older_clones_names_what_does_its_work() {
+    let place = Place::new();
+    for (line, instead) in [
+        ("serve --model model --port 8000", "vllm serve DIR … llm-train score"),
+        ("--quiet serve", "vllm serve DIR"),
+        ("merge --model a --adapter b", "llm-train export"),
+        ("info model", "train --dry-run"),
+    ] {
+        place.run(line).refused(2, &format!("is no command of this version; … {instead}"));
+    }
+}
+
+#[test]
 fn export_keeps_the_type_of_a_checkpoint_that_is_from_no_run() {
     let place = Place::with_model();
     let parameters = weights::initialise(&shape(), 3, 0.3);
@@ -80,6 +141,27 @@ fn export_keeps_the_type_of_a_checkpoint_that_is_from_no_run() {
         let (before, after) =
             (place.at("model/model.safetensors"), place.at(&format!("{name}/model.safetensors")));
         assert_eq!(std::fs::read(before).unwrap(), std::fs::read(after).unwrap());
+    }
+}
+
+#[test]
+fn export_keeps_the_fields_of_others_in_the_configuration() {
+    let place = place();
+    let theirs = [
+        ("initializer_range", json!(0.0417)),
+        ("use_cache", json!(false)),
+        ("unsloth_version", json!("2026.1")),
+        ("transformers_version", json!("5.23.0")),
+        ("transformers.js_config", json!({"dtype": "q4"})),
+    ];
+    theirs.iter().for_each(|(name, value)| set(&place, "model/config.json", name, value.clone()));
+    train(&place, "run", &[]).output();
+    for model in ["model", "run"] {
+        place.run(&format!("export --model {model} --out {model}_out --dtype bf16")).output();
+        let written = place.json(&format!("{model}_out/config.json"));
+        theirs.iter().for_each(|(name, value)| assert_eq!(&written[*name], value, "{model}: {name}"));
+        assert_eq!(written["torch_dtype"], "bfloat16", "{model}");
+        place.run_with(&format!("score --model {model}_out"), &[], "{\"ids\":[3,4,5]}\n").output();
     }
 }
 
@@ -321,6 +403,9 @@ fn arguments_of_a_template_reach_every_prompt_and_are_recorded() {
     place
         .run_with("data rows.jsonl --template t.jinja --template-args", &["{\"loudly\": 1}"], "")
         .refused(2, "does not read `loudly` (did you mean `loud`?)");
+    place
+        .run_with("data rows.jsonl --template t.jinja --template-args", &["{\"loud\": 1, \"loud\": 0}"], "")
+        .refused(2, "`loud` is given twice");
     place.run_with("data rows.jsonl --template-args", &["{}"], "").refused(2, "template `line` takes none");
     let setting = "task.template_args={\"loud\": true}";
     train(&place, "run", &["task.template=t.jinja", setting]).output();
@@ -334,6 +419,28 @@ fn arguments_of_a_template_reach_every_prompt_and_are_recorded() {
         .tells("with the arguments {\"loud\": true}");
     place.run("eval --model run --limit 2").output();
     assert_has(&place.read("run/eval/eval.toml"), "template_args = … loud");
+    // A conversation is asked as the run asked, or as the option says: its greedy answers are those of `generate`.
+    let answers = ["{\"loud\": true}", "{\"loud\": false}"].map(|args| {
+        let chat = |more: &[&str]| {
+            let done = place.run_with("chat --model run", more, "7+1=?\n");
+            (done.output().trim().to_owned(), done.stderr.clone())
+        };
+        let (given, said) = chat(&["--template-args", args, "--temperature", "0", "--max-new-tokens", "12"]);
+        assert_has(&said, &format!("is asked with … t.jinja with the arguments {args}"));
+        if args.contains("true") {
+            assert_eq!(chat(&["--temperature", "0", "--max-new-tokens", "12"]).0, given);
+        }
+        given
+    });
+    let generated = ["!2025", "2025"].map(|end| {
+        place.write("whole.jinja", format!("{{{{ messages[-1].content }}}}{end}"));
+        let line = "generate --model run --template whole.jinja --prompt 7+1=? --greedy --max-new-tokens 12";
+        place.run(line).output().to_owned()
+    });
+    assert_ne!(generated[0], generated[1], "the prompts must differ in their answers");
+    for (answer, generated) in answers.iter().zip(&generated) {
+        assert!(generated.contains(answer.as_str()), "{answer} is not in {generated}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from . import _native
@@ -52,9 +52,7 @@ def credit(method: MethodName, groups: Sequence[Mapping[str, Any]], /, **setting
         >>> [row.tolist() for row in fixed.advantages[0]]
         [[1.0, 1.0], [-1.0]]
     """
-    if isinstance(groups, Mapping):
-        raise ValueError("groups = an object; must be a list of groups, as in credit(method, [group])")
-    return _native.credit(method, list(groups), settings)
+    return _native.credit(method, listed(groups, "credit(method, [group])"), settings)
 
 
 def credit_padded(
@@ -178,9 +176,8 @@ def estimate(method: MethodName, groups: Sequence[Mapping[str, Any]], /, **setti
         >>> grpo_lambda.estimate("grpo", [group])[0].loss
         0.0
     """
-    if isinstance(groups, Mapping):
-        raise ValueError("groups = an object; must be a list of groups, as in estimate(method, [group])")
-    return [_estimate(method, i, group, settings) for i, group in enumerate(groups)]
+    taken = listed(groups, "estimate(method, [group])")
+    return [_estimate(method, i, group, settings) for i, group in enumerate(taken)]
 
 
 def _estimate(method: MethodName, index: int, group: Mapping[str, Any], settings: dict[str, Any]) -> Estimate:
@@ -194,6 +191,13 @@ def _estimate(method: MethodName, index: int, group: Mapping[str, Any], settings
         raise ValueError(str(error).replace("groups[0]", f"groups[{index}]")) from None
     name = group.get("id")
     return Estimate(name, fixed.advantages[0], found.loss, found.dlogps[0], found.metrics)
+
+
+def listed(groups: Any, call: str) -> list[Any]:
+    """The groups of a batch; ``call`` shows what takes them, for the error about what is no list."""
+    if isinstance(groups, (Mapping, str)) or not isinstance(groups, Iterable):
+        raise ValueError(f"groups = a value of type {type(groups).__name__}; must be a list of groups, as in {call}")
+    return list(groups)
 
 
 def _list(values: Any) -> list[Any]:

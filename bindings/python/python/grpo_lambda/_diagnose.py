@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from . import _native
+from ._credit import listed
 
 
 class Convention(NamedTuple):
@@ -106,7 +107,7 @@ def diagnose(
     # An array or a tensor.
     given: Any = loss.tolist() if loss is not None and hasattr(loss, "tolist") else loss
     losses = [] if given is None else list(given) if isinstance(given, Sequence) else [given]
-    told = _native.diagnose(list(groups), advantages, token_losses, gradient, losses, tolerance, beta, max_length, correction)
+    told = _native.diagnose(listed(groups, "diagnose([group], loss=..)"), advantages, token_losses, gradient, losses, tolerance, beta, max_length, correction)
     return [
         Found(**{**found, "matches": [Candidate(**c) for c in found["matches"]], "nearest": _candidate(found["nearest"])})
         for found in told

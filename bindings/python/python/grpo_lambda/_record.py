@@ -243,7 +243,7 @@ def _finish(step: Step, trainer: Any, path: str | Path | None, tolerance: float)
         for file, lines in ((path, step.groups), (beside, step.theirs)):
             file.write_text("".join(json.dumps(line) + "\n" for line in lines))
         written = f"{path}: "
-    if not empty and not ungraded and done.has_gradient:
+    if not ungraded and done.has_gradient:
         step.found = diagnose(
             step.groups,
             advantages=[line["advantages"] for line in step.theirs],
@@ -253,8 +253,8 @@ def _finish(step: Step, trainer: Any, path: str | Path | None, tolerance: float)
             beta=step._beta or None,
             max_length=step._longest,
         )
-    left = f"; {empty} without a token, so no other convention was searched" if empty else ""
-    left = left or (f"; {ungraded} of the prompts without any reward: no other convention was searched" if ungraded else "")
+    left = f", {empty} without a token" if empty else ""
+    left += f"; {ungraded} of the prompts without any reward: no other convention was searched" if ungraded else ""
     step.sentence = step.sentence or f"{written}{responses} in {len(step.groups)} groups{left}: {_sentence(step, tolerance)}"
 
 

@@ -505,6 +505,9 @@ def responses_without_a_token_are_compared():
     steps = []
     train(masked(recorder(trl.GRPOTrainer, steps)), loss_type="grpo")  # before 1.9 a token mean counts masked tokens
     assert "without a token" in steps[0].sentence and steps[0].configured.agrees(1e-6), steps[0].sentence
+    # Its file has the rows as they are, and the search reads them.
+    assert any(not row for group in steps[0].groups for row in group["logps"]), steps[0].groups
+    assert "grpo reduction=response_mean" in {match.command for match in steps[0].found[1].matches}, steps[0].found
 
 
 def a_step_without_a_gradient_is_passed_over():

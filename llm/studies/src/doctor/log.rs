@@ -18,6 +18,8 @@ pub struct Log {
     pub steps: usize,
     /// Rows of steps that were written again later, as after a resumption; the later ones count.
     pub repeated: usize,
+    /// Times that a row is of an earlier step than the row before it, and of a later one.
+    turns: [usize; 2],
     /// The step of each row.
     rows: Vec<f64>,
     columns: BTreeMap<Column, Vec<(f64, f64)>>,
@@ -79,6 +81,7 @@ impl Log {
             compares_groups: true,
             steps: 0,
             repeated: 0,
+            turns: [0, 0],
             rows: Vec::new(),
             columns: BTreeMap::new(),
         }
@@ -86,6 +89,10 @@ impl Log {
 
     /// Begins a row of this step. One that does not come after the last takes the place of the rows from it on.
     pub(super) fn begin(&mut self, step: f64) {
+        if let Some(last) = self.rows.last() {
+            self.turns[0] += usize::from(step < *last);
+            self.turns[1] += usize::from(step > *last);
+        }
         if self.rows.last().is_some_and(|last| step <= *last) {
             let before = self.rows.len();
             self.rows.retain(|at| *at < step);
@@ -94,6 +101,12 @@ impl Log {
         }
         self.rows.push(step);
         self.steps = self.rows.len();
+    }
+
+    /// True if rows go back so often that no resumptions explain it: the log is reversed or mixed.
+    pub(super) fn is_out_of_order(&self) -> bool {
+        let [back, on] = self.turns;
+        back >= 2 && 2 * back > on
     }
 
     /// Adds a value; steps come in their order.

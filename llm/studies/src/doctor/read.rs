@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use super::{Column, Framework, Log};
 use grpo_lambda_trainer::config::{Config, ConfigError};
+use grpo_lambda_trainer::input::json;
 use grpo_lambda_trainer::run::{RunError, read_log};
 
 /// Why there is no log.
@@ -100,6 +101,7 @@ fn parse(path: &Path, text: &str, on_policy: bool) -> Result<Log, LogError> {
     let text = without_named_numbers(text.strip_prefix('\u{feff}').unwrap_or(text));
     let rows = match serde_json::from_str::<Value>(&text) {
         Ok(Value::Object(mut state)) if state.contains_key("log_history") => {
+            json::fields(&text).map_err(|problem| content(path, problem))?;
             let Value::Array(history) = state["log_history"].take() else {
                 return Err(content(path, "log_history: must be a list of objects".to_owned()));
             };
@@ -122,10 +124,15 @@ fn parse(path: &Path, text: &str, on_policy: bool) -> Result<Log, LogError> {
         framework(&rows).ok_or_else(|| content(path, format!("no step of RL that is known; {RIGHT}")))?;
     let mut log = Log::new(framework, on_policy && framework == Framework::Ours);
     for (i, row) in rows.iter().enumerate() {
-        add(&mut log, i, row);
+        add(&mut log, i, row).map_err(|problem| content(path, format!("row {}: {problem}", i + 1)))?;
     }
     if log.steps == 0 {
         return Err(content(path, "no step of RL is recorded".to_owned()));
+    }
+    if log.is_out_of_order() {
+        let problem =
+            "its steps are not in the order in which they were made; sort its rows by step".to_owned();
+        return Err(content(path, problem));
     }
     Ok(log)
 }
@@ -157,7 +164,13 @@ fn lines(path: &Path, text: &str) -> Result<Vec<Map<String, Value>>, LogError> {
             at(format!("not JSON: {}{hint}", e.to_string().replace(" at line 1 column ", " at column ")))
         })?;
         let mut row = object(value).ok_or_else(|| at("a line must be an object of numbers".to_owned()))?;
+        json::fields(line).map_err(at)?;
         if let Some(Value::Object(data)) = row.remove("data") {
+            if let Some((name, _)) =
+                data.iter().find(|(name, value)| row.get(*name).is_some_and(|own| own != *value))
+            {
+                return Err(at(format!("`{name}` is another number in `data`; leave one of them out")));
+            }
             row.extend(data);
         }
         Ok(row)
@@ -174,11 +187,13 @@ fn framework(rows: &[Map<String, Value>]) -> Option<Framework> {
     if any(&|row| row.keys().any(|key| key.starts_with("actor/") || key.starts_with("critic/"))) {
         return Some(Framework::Verl);
     }
-    any(&|row| row.contains_key("reward")).then_some(Framework::Trl)
+    // OpenRLHF has the same word for the reward, and others for the rest.
+    let is_trl = |row: &Map<String, Value>| row.contains_key("reward") && !row.contains_key("policy_loss");
+    any(&is_trl).then_some(Framework::Trl)
 }
 
 /// Adds the numbers of a row, where it is one of a step of RL, or the held-out accuracy of an evaluation.
-fn add(log: &mut Log, index: usize, row: &Map<String, Value>) {
+fn add(log: &mut Log, index: usize, row: &Map<String, Value>) -> Result<(), String> {
     let is_step = match log.framework {
         Framework::Ours => row.get("stage").and_then(Value::as_str) == Some("rl"),
         Framework::Trl => row.contains_key("reward"),
@@ -186,17 +201,20 @@ fn add(log: &mut Log, index: usize, row: &Map<String, Value>) {
     };
     let measures = log.framework == Framework::Ours && row.contains_key("eval_high");
     if !is_step && !measures {
-        return;
+        return Ok(());
     }
-    let named = ["step", "training/global_step"].iter().find_map(|name| row.get(*name)?.as_f64());
-    let step = named.unwrap_or(index as f64);
+    let named = ["step", "training/global_step"].iter().find_map(|name| Some((*name, row.get(*name)?)));
+    let step = named.map_or(Ok(index as f64), |(name, value)| {
+        value.as_f64().ok_or_else(|| format!("{name} = {value}: must be a number"))
+    })?;
     if is_step {
         log.begin(step);
     }
     for column in Column::all().filter(|column| is_step || *column == Column::HeldOutHigh) {
         let names = column.names(log.framework);
-        let sum = |name: &String| name.split(" + ").map(|part| number(row.get(part)?)).sum::<Option<f64>>();
-        let Some(value) = names.iter().find_map(sum) else { continue };
+        let is_there = |name: &&String| name.split(" + ").all(|part| row.contains_key(part));
+        let Some(name) = names.iter().find(is_there) else { continue };
+        let value = name.split(" + ").map(|part| number(part, &row[part])).sum::<Result<f64, String>>()?;
         let value = match (column, log.framework) {
             (Column::ZeroVariance, Framework::Ours) => {
                 value / row.get("groups").and_then(Value::as_f64).unwrap_or(f64::NAN)
@@ -206,13 +224,14 @@ fn add(log: &mut Log, index: usize, row: &Map<String, Value>) {
         };
         log.push(column, step, value);
     }
+    Ok(())
 }
 
 /// A number; null, which is how a number that JSON has no word for is written, is NaN.
-fn number(value: &Value) -> Option<f64> {
+fn number(name: &str, value: &Value) -> Result<f64, String> {
     match value {
-        Value::Null => Some(f64::NAN),
-        value => value.as_f64(),
+        Value::Null => Ok(f64::NAN),
+        value => value.as_f64().ok_or_else(|| format!("{name} = {value}: must be a number")),
     }
 }
 
@@ -347,6 +366,22 @@ mod tests {
     }
 
     #[test]
+    fn steps_that_run_backwards_are_refused() {
+        let row = |step: u32| format!("{{\"step\":{step},\"stage\":\"rl\",\"reward\":0}}\n");
+        let read = |steps: &[u32]| {
+            parse(Path::new("log"), &steps.iter().map(|step| row(*step)).collect::<String>(), true)
+        };
+        for steps in [&[5, 4, 3, 2, 1][..], &[3, 1, 2, 0], &[0, 4, 1, 5, 2, 6, 3]] {
+            let problem = read(steps).expect_err("refused").to_string();
+            assert!(problem.contains("not in the order in which they were made"), "{steps:?}: {problem}");
+        }
+        // Those of runs that were stopped and went on, from their start or from a checkpoint.
+        for steps in [&[0, 1, 0][..], &[0, 1, 2, 2, 3, 3, 4], &[0, 1, 2, 3, 2, 3, 4, 5, 4, 5, 6]] {
+            read(steps).unwrap_or_else(|e| panic!("{steps:?}: {e}"));
+        }
+    }
+
+    #[test]
     fn what_is_no_log_is_refused_with_its_place() {
         for (text, expected) in [
             ("", "no step of RL that is known; must be a run directory"),
@@ -358,6 +393,15 @@ mod tests {
             ("{\"log_history\": []}\n{\"log_history\": []}\n", "not one JSON object: trailing characters"),
             ("{\"log_history\": [{\"loss\": 1}]}", "no step of RL that is known"),
             ("{\"step\":0,\"stage\":\"sft\"}\n", "no step of RL is recorded"),
+            (
+                "{\"stage\":\"rl\"}\n{\"stage\":\"rl\",\"reward\":\"0.5\"}\n",
+                "log: row 2: reward = \"0.5\": must be a number",
+            ),
+            ("{\"reward\":1,\"policy_loss\":2}\n", "no step of RL that is known"),
+            ("{\"stage\":\"rl\",\"step\":\"3\"}\n", "row 1: step = \"3\": must be a number"),
+            ("{\"stage\":\"rl\",\"reward\":1,\"reward\":2}\n", "log:1: `reward` is given twice"),
+            ("{\"log_history\": [{\"reward\":1,\"reward\":NaN}]}", "`reward` is given twice"),
+            ("{\"actor/lr\":1,\"data\":{\"actor/lr\":2}}\n", "log:1: `actor/lr` is another number in `data`"),
         ] {
             let problem = parse(Path::new("log"), text, true).expect_err("refused").to_string();
             assert!(problem.contains(expected), "{problem}");

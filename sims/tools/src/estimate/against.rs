@@ -320,7 +320,7 @@ fn words(found: &Found, places: &[(usize, usize)]) -> String {
     }
     let count = found.matches.len();
     let give = if count > 1 {
-        "conventions give the same numbers on this batch"
+        "conventions, each of which gives these numbers on this batch"
     } else {
         "conventions gives these numbers"
     };

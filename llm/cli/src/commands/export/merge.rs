@@ -35,7 +35,7 @@ pub(super) fn export_merged(args: &ExportArgs, adapter: &Path) -> Result<String,
     let mut parameters = weights::load(&base, &shape).map_err(Failure::refused)?;
     check_base((adapter, args.any_base), &base, &parameters)?;
     lora::merge(&settings, &tensors, &shape, &mut parameters).map_err(Failure::refused)?;
-    write_model(&args.out, &shape, &parameters, (&tokens, source_dtype(args, &base)?))?;
+    write_model(&args.out, &base, (&shape, &parameters), (&tokens, source_dtype(args, &base)?))?;
     Ok(format!(
         "{} (rank {}, alpha {}, {}) merged into {}",
         adapter.display(),

@@ -8,14 +8,16 @@ use clap::ValueEnum;
 use grpo_lambda_decoder::disk::Disk;
 use grpo_lambda_decoder::lora;
 use grpo_lambda_decoder::model::ModelConfig;
+use grpo_lambda_decoder::model::config::known::{CONFIG, FieldUse};
 use grpo_lambda_decoder::model::weights::{self, Parameters, SaveDtype};
+use serde_json::{Map, Value};
 
 use super::{Command, Failure, checkpoint, print};
 use grpo_lambda_stats::visible;
 use grpo_lambda_trainer::config::ModelSource;
 use grpo_lambda_trainer::eval::origin::Origin;
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
-use grpo_lambda_trainer::run::adapter_base;
+use grpo_lambda_trainer::run::{adapter_base, model_directory};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ExportDtype {
@@ -84,20 +86,44 @@ impl ExportArgs {
 /// Weights of a file at most, in bytes, as transformers does it.
 const SHARD: usize = 5_000_000_000;
 
-/// Writes a checkpoint with its tokenizer into a directory of its own.
+/// Writes a checkpoint with its tokenizer into a directory of its own; fields of `config.json` that no number depends on are those of `source`.
 fn write_model(
     out: &Path,
-    shape: &ModelConfig,
-    parameters: &Parameters<f32>,
+    source: &Path,
+    (shape, parameters): (&ModelConfig, &Parameters<f32>),
     (tokens, dtype): (&ModelTokenizer, SaveDtype),
 ) -> Result<(), Failure> {
+    let carried = carried(source);
     Disk::default().fill(out, Failure::broke, |disk| {
         for (name, bytes) in tokens.files() {
             disk.replace(&out.join(name), bytes).map_err(Failure::broke)?;
         }
         // The configuration last: without it this is no checkpoint.
-        weights::save_on(disk, out, (shape, parameters), (dtype, SHARD)).map_err(Failure::broke)
+        weights::save_on(disk, out, (shape, parameters), (dtype, SHARD)).map_err(Failure::broke)?;
+        let path = out.join(CONFIG.file);
+        let written = std::fs::read_to_string(&path).map_err(Failure::broke)?;
+        let mut fields: Map<String, Value> = serde_json::from_str(&written).map_err(Failure::broke)?;
+        fields.extend(carried);
+        disk.replace(&path, super::json_text(&Value::Object(fields))?.as_bytes()).map_err(Failure::broke)
     })
+}
+
+/// The fields of a checkpoint's `config.json` that this program passes over: notes of others, such as the range of a start.
+fn carried(source: &Path) -> Map<String, Value> {
+    let text = std::fs::read_to_string(source.join(CONFIG.file)).unwrap_or_default();
+    let mut fields: Map<String, Value> = serde_json::from_str(&text).unwrap_or_default();
+    fields.retain(|name, _| matches!(CONFIG.fate(name), FieldUse::Harmless(_)));
+    fields
+}
+
+/// The checkpoint that a run began with, where it is still there; for others, the directory itself.
+fn source(args: &ExportArgs, directory: &Path) -> PathBuf {
+    let origin = Origin::find(&args.model).ok().flatten().map(|origin| origin.config.model);
+    match origin {
+        Some(ModelSource::Checkpoint(began_with)) => model_directory::locate(&began_with).ok(),
+        Some(ModelSource::Random(_)) | None => None,
+    }
+    .unwrap_or_else(|| directory.to_owned())
 }
 
 /// Refuses a place for a checkpoint that holds something already, unless the same command was killed there.
@@ -118,7 +144,7 @@ fn export_model(directory: &Path, args: &ExportArgs) -> Result<String, Failure> 
     let parameters = weights::load(directory, &shape).map_err(Failure::refused)?;
     let tokens = ModelTokenizer::load(directory).map_err(Failure::refused)?;
     let dtype = source_dtype(args, directory)?;
-    write_model(&args.out, &shape, &parameters, (&tokens, dtype))?;
+    write_model(&args.out, &source(args, directory), (&shape, &parameters), (&tokens, dtype))?;
     let merged = if args.merge { " with its adapter merged" } else { "" };
     Ok(format!("the model of {}{merged} in {}", directory.display(), name(dtype)))
 }
@@ -144,7 +170,7 @@ fn base(adapter: &Path) -> Result<String, Failure> {
     let path = adapter.join(lora::CONFIG_FILE);
     let text =
         std::fs::read_to_string(&path).map_err(|e| Failure::refused(format!("{}: {e}", path.display())))?;
-    let config: serde_json::Value =
+    let config: Value =
         serde_json::from_str(&text).map_err(|e| Failure::refused(format!("{}: {e}", path.display())))?;
     let said = config["base_model_name_or_path"].as_str().unwrap_or_default();
     // A run's own reference stands beside the adapter.
@@ -167,7 +193,7 @@ fn source_dtype(args: &ExportArgs, directory: &Path) -> Result<SaveDtype, Failur
         Some(ModelSource::Random(_)) => return Ok(SaveDtype::F32),
         Some(ModelSource::Checkpoint(began_with)) => began_with,
     };
-    let began_with = grpo_lambda_trainer::run::model_directory::locate(&began_with).map_err(|e| {
+    let began_with = model_directory::locate(&began_with).map_err(|e| {
         Failure::refused(format!(
             "--dtype source: what the run began with is gone: {e}; --dtype f32 or bf16 does without it"
         ))

@@ -85,7 +85,11 @@ pub fn load(directory: &Path, config: &ModelConfig) -> Result<(LoraSettings, Par
     for (full, view) in found {
         let fail =
             |reason: String| Error::Tensor { file: path.display().to_string(), tensor: full.clone(), reason };
-        let name = full.strip_prefix(PREFIX).unwrap_or(&full);
+        let Some(name) = full.strip_prefix(PREFIX) else {
+            return Err(fail(format!(
+                "PEFT reads names that begin with `{PREFIX}` alone, and would leave it out"
+            )));
+        };
         let Some(shape) = expected.remove(name) else {
             return Err(fail(format!("not a tensor of this adapter (shape {:?})", view.shape())));
         };

@@ -115,7 +115,7 @@ impl Problems {
                 };
                 Source::Dataset(Box::new(dataset(
                     task,
-                    (config.seed, key, config.reward.is_active("command")),
+                    (config.seed, key, config.reward.reads_rows()),
                     checkpoint,
                     (tokens, room),
                     say,

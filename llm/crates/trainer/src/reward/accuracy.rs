@@ -14,6 +14,7 @@ pub(super) static COMPONENT: RewardComponent = RewardComponent {
     column: "reward_accuracy",
     about: "1 for the right answer by the rules of the grader (task.rules), 0 for a wrong one or none; nothing where it cannot decide",
     source: "GRPO-lambda, Table 2: weight 1; open-r1, accuracy_reward",
+    reads_row: false,
     score,
 };
 

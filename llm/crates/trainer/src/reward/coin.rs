@@ -12,6 +12,7 @@ pub(super) static COMPONENT: RewardComponent = RewardComponent {
     column: "reward_coin",
     about: "a control: 1 for half of all responses, whatever they say, else 0",
     source: "ours",
+    reads_row: false,
     score,
 };
 

@@ -8,6 +8,7 @@ pub(super) static COMPONENT: RewardComponent = RewardComponent {
     column: "reward_command",
     about: "the number that the program of reward.command answers; nothing where it answers null or NaN",
     source: "the user",
+    reads_row: true,
     score,
 };
 

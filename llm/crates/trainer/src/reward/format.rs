@@ -12,6 +12,7 @@ pub(super) static COMPONENT: RewardComponent = RewardComponent {
     column: "reward_format",
     about: "1 for a response in the layout <think>\\n..\\n</think>\\n<answer>\\n..\\n</answer>, else 0",
     source: "GRPO-lambda, Table 2: weight 0; open-r1, format_reward",
+    reads_row: false,
     score,
 };
 

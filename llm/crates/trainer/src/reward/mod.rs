@@ -69,6 +69,8 @@ pub struct RewardComponent {
     pub about: &'static str,
     /// Its origin.
     pub source: &'static str,
+    /// True if it reads [`RewardInput::row`], which is empty unless a component of the run does.
+    pub reads_row: bool,
     /// The value of a response, if it has one.
     score: fn(&RewardConfig, &RewardInput<'_>) -> Option<f64>,
 }
@@ -147,6 +149,11 @@ impl RewardConfig {
         weighted.filter_map(|(weight, part)| Some(weight * (*part)?)).reduce(|sum, x| sum + x)
     }
 
+    /// True if a component with a weight reads the columns of the rows.
+    pub fn reads_rows(&self) -> bool {
+        self.active().any(|(_, component)| component.reads_row)
+    }
+
     /// True if the component of this name has a weight.
     pub fn is_active(&self, name: &str) -> bool {
         self.active().any(|(_, component)| component.name == name)
@@ -161,3 +168,52 @@ impl RewardConfig {
 
 /// The index of accuracy in [`REGISTRY`].
 pub const ACCURACY: usize = 0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A component as a user may write it: the column `level` of the row, divided by the number of the step.
+    static OWN: RewardComponent = RewardComponent {
+        name: "own",
+        column: "reward_own",
+        about: "",
+        source: "",
+        reads_row: true,
+        score: |_, input| Some(input.row.get("level")?.as_f64()? / (input.step + 1) as f64),
+    };
+
+    #[test]
+    fn a_component_reads_the_columns_of_the_row_by_name_and_the_step() {
+        let config = RewardConfig {
+            weights: vec![1.0; REGISTRY.len()],
+            overlong: Overlong { limit: 10.0, cache: 4.0 },
+            pattern: None,
+            command: None,
+            stuck_steps: 0,
+        };
+        let row = BTreeMap::from([("level".to_owned(), Value::from(6))]);
+        let value = |row: &BTreeMap<String, Value>, step: u64| {
+            let gold = &Gold::from(2);
+            let (program, extraction) = (None, Extraction::Boxed);
+            let input = RewardInput {
+                text: "",
+                length: 1,
+                problem: None,
+                cut_off: false,
+                gold,
+                extraction,
+                program,
+                step,
+                row,
+                draw: 0.0,
+            };
+            (OWN.score)(&config, &input)
+        };
+        assert_eq!([0, 2].map(|step| value(&row, step)), [Some(6.0), Some(2.0)]);
+        assert_eq!(value(&BTreeMap::new(), 0), None);
+        assert!(config.reads_rows());
+        let without = REGISTRY.iter().map(|component| f64::from(u8::from(!component.reads_row))).collect();
+        assert!(!RewardConfig { weights: without, ..config }.reads_rows());
+    }
+}

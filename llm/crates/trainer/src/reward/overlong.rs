@@ -11,6 +11,7 @@ pub(super) static COMPONENT: RewardComponent = RewardComponent {
     column: "reward_overlong",
     about: "0 up to limit - cache tokens, then falling to -1 at the limit",
     source: "DAPO (Yu et al. 2025, arXiv 2503.14476), soft overlong punishment",
+    reads_row: false,
     score,
 };
 

@@ -10,6 +10,7 @@ pub(super) static COMPONENT: RewardComponent = RewardComponent {
     column: "reward_regex",
     about: "1 for a response in which reward.regex matches, else 0",
     source: "the user",
+    reads_row: false,
     score,
 };
 

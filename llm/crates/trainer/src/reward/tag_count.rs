@@ -11,6 +11,7 @@ pub(super) static COMPONENT: RewardComponent = RewardComponent {
     column: "reward_tag_count",
     about: "0.25 for each of the four tags of the layout, with its line breaks, that occurs exactly once",
     source: "open-r1, tag_count_reward",
+    reads_row: false,
     score,
 };
 

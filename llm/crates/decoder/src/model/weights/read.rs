@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::{Parameters, Tensor};
 use crate::disk::{is_lfs_pointer, open_regular, read_regular, read_regular_text};
+use crate::lora::CONFIG_FILE;
 use crate::model::config::{EMBEDDING, HEAD, ModelConfig};
 use crate::model::error::{Error, Result};
 
@@ -73,6 +74,7 @@ pub struct CheckpointSummary {
 /// # Errors
 /// The errors of [`load`].
 pub fn inspect(directory: &Path, config: &ModelConfig) -> Result<CheckpointSummary> {
+    refuse_adapter(directory)?;
     refuse_too_few_bytes(directory, config)?;
     let mut expected = Expected::new(config);
     let mut found = CheckpointSummary::default();
@@ -89,6 +91,18 @@ pub fn inspect(directory: &Path, config: &ModelConfig) -> Result<CheckpointSumma
     }
     expected.finish(directory)?;
     Ok(found)
+}
+
+/// Refuses an adapter in the directory of the weights: transformers adds it to them as it loads them, and this program does not.
+fn refuse_adapter(directory: &Path) -> Result<()> {
+    let adapter = directory.join(CONFIG_FILE);
+    let weights = ["model.safetensors", "model.safetensors.index.json"];
+    if adapter.exists() && weights.iter().any(|name| directory.join(name).exists()) {
+        let reason = "lies with the weights, to which transformers adds the adapter that it describes; move the adapter's files to a directory of \
+                      their own and merge it by llm-train export --adapter, or remove them";
+        return Err(Error::file(&adapter, reason));
+    }
+    Ok(())
 }
 
 /// Refuses a configuration of more parameters than the files have room for, before anything is listed by it.

@@ -36,9 +36,9 @@ impl From<String> for ColumnProblem {
     }
 }
 
-const PROBLEMS: [&str; 9] =
+pub(super) const PROBLEMS: [&str; 9] =
     ["problem", "question", "prompt", "query", "input", "instruction", "messages", "conversations", BARE];
-const ANSWERS: [&str; 9] = [
+pub(super) const ANSWERS: [&str; 10] = [
     "answers",
     "answer",
     "final_answer",
@@ -48,13 +48,16 @@ const ANSWERS: [&str; 9] = [
     "gold",
     "golds",
     "target",
+    LABEL,
 ];
+/// The answer in files of OpenRLHF and slime; what is no text marks a row as good or bad (TRL).
+pub(super) const LABEL: &str = "label";
 const SOLUTIONS: [&str; 2] = ["solution", "rationale"];
 /// Columns with the answer, or a text that ends in it, where there is neither an answer nor a solution.
 const RESPONSES: [&str; 3] = ["output", "response", "completion"];
 /// Most bytes of such a text that is the answer itself.
 const LONGEST_BARE: usize = 60;
-const SYSTEMS: [&str; 2] = ["system", "system_prompt"];
+const SYSTEMS: [&str; 3] = ["system", "system_prompt", "system_message"];
 /// Two columns that belong together, in the order in which they are asked.
 const PAIRS: [(&str, &str, &str); 4] = [
     ("instruction", "input", "\n"),
@@ -152,7 +155,11 @@ impl Search<'_> {
         problem: &TextSource,
         solution: Option<&TextSource>,
     ) -> Result<TextSource, ColumnProblem> {
-        if let Some(name) = self.chosen("answer", &self.columns.answer, &ANSWERS)? {
+        let is_answer = |name: &String| {
+            *name != LABEL || self.value(name).is_some_and(|value| value.get().starts_with('"'))
+        };
+        let chosen = self.chosen("answer", &self.columns.answer, &ANSWERS)?;
+        if let Some(name) = chosen.filter(|name| self.columns.answer.is_some() || is_answer(name)) {
             return Ok(TextSource::Column(name));
         }
         if let Some(solution) = solution {
@@ -170,8 +177,10 @@ impl Search<'_> {
                 false => TextSource::Column(name),
             });
         }
-        if let TextSource::Turn(_) = problem {
-            return Ok(problem.clone());
+        if let TextSource::Turn(name) = problem {
+            let turns = self.value(name).and_then(|value| turns(&value, name).ok());
+            let refers = turns.is_some_and(|turns| turns.last().is_some_and(turns::Turn::is_reference));
+            return refers.then(|| problem.clone()).ok_or_else(|| self.missing("answer", &ANSWERS));
         }
         // Many datasets have a column for the problem beside the conversation.
         let chat = PROBLEMS.into_iter().find(|name| self.is_conversation(name));
@@ -196,10 +205,7 @@ impl Search<'_> {
 
 /// The column of a row with a system prompt of its own.
 fn system(fields: &Fields) -> Option<String> {
-    let is_text = |name: &String| {
-        column(fields, name).is_some_and(|value| value.get().starts_with('"') || value.get() == "null")
-    };
-    SYSTEMS.iter().find_map(|name| spelt(fields, name)).filter(is_text)
+    SYSTEMS.iter().find_map(|name| spelt(fields, name))
 }
 
 /// The column of the problem with the one that belongs to it.

@@ -6,7 +6,8 @@ use std::fmt;
 use grpo_lambda_grade::{Extraction, Prediction};
 use serde_json::value::RawValue;
 
-use super::cells::{column, is_on, listed, scalar, short, spelt};
+use super::cells::{column, is_on, listed, scalar, short};
+use super::leftover::Leftover;
 use super::row_text::BARE;
 use super::turns::{self, turns};
 use crate::input::json::Fields;
@@ -65,8 +66,8 @@ impl TextSource {
 /// ```text
 /// problem    problem, question, prompt, query, input, instruction, messages, conversations; with `input` after `instruction`, `Question` after
 ///            `Body`, `question` after `passage` or `context`, in whichever row these columns first are
-/// system     system, system_prompt
-/// answer     answers, answer, final_answer, ground_truth, expected_answer, reward_model.ground_truth, gold, target;
+/// system     system, system_prompt, system_message
+/// answer     answers, answer, final_answer, ground_truth, expected_answer, reward_model.ground_truth, gold, golds, target, label if it is a text;
 ///            else the \boxed{} of the solution; else what the assistant says; else output, response, completion
 /// solution   solution, rationale; else the text that the answer was taken from; else what the assistant says after the problem
 /// ```
@@ -115,30 +116,8 @@ impl RowContent {
     }
 }
 
-/// Columns that belong to the problem where they are no part of it as it is asked.
-const BELONGS: [&str; 21] = [
-    "choices",
-    "options",
-    "history",
-    "tools",
-    "chat_template_kwargs",
-    "images",
-    "image",
-    "instruction",
-    "input",
-    "inputs",
-    "body",
-    "passage",
-    "context",
-    "contexts",
-    "document",
-    "documents",
-    "article",
-    "story",
-    "table",
-    "hint",
-    "hints",
-];
+/// Words that data sets write in place of an answer that is unknown, or that no comparison can decide.
+const NO_ANSWER: [&str; 5] = ["notfound", "not found", "proof", "n/a", "nan"];
 
 fn is_list(value: &RawValue) -> bool {
     value.get().starts_with('[')
@@ -180,9 +159,16 @@ impl DatasetLayout {
 
     /// A row's content, or the fault in it.
     pub(super) fn read(&self, fields: &Fields) -> Result<RowContent, String> {
+        let leftover = Leftover { fields, used: &self.used() };
+        if !self.is_named {
+            leftover.belongs()?;
+        }
         let (before, problem) = self.question(fields)?;
         if problem.trim().is_empty() {
             return Err(format!("{}: empty; must be the problem", self.problem.column()));
+        }
+        if !self.is_named {
+            leftover.asks_otherwise(self.problem.column(), &before, &problem)?;
         }
         let name = self.answer.column();
         if name == "completion" && fields.get("label").is_some_and(|label| label.get() == "false") {
@@ -190,9 +176,12 @@ impl DatasetLayout {
         }
         let (texts, _) = self.answer_texts(fields)?;
         let answers = texts.iter().map(|text| self.answer(name, text)).collect::<Result<Vec<_>, _>>()?;
+        if !self.mapped {
+            leftover.answers_otherwise(name, &answers)?;
+        }
         let solution = match &self.solution {
             None => None,
-            Some(part) => match self.text(part, fields) {
+            Some(part) => match self.solution_text(part, fields) {
                 Ok(text) => Some(text).filter(|text| !text.trim().is_empty()),
                 // A missing solution does not make a row with an answer unusable.
                 Err(_) if *part != self.answer => None,
@@ -204,18 +193,6 @@ impl DatasetLayout {
 
     /// The turns before the problem, and the problem.
     fn question(&self, fields: &Fields) -> Result<(Vec<Message>, String), String> {
-        let used = self.used();
-        let is_left = |name: &&&str| {
-            spelt(fields, name).is_some_and(|name| {
-                !used.contains(&name.as_str()) && fields.get(&name).is_some_and(|value| is_on(value))
-            })
-        };
-        if let Some(name) = BELONGS.iter().find(is_left).filter(|_| !self.is_named) {
-            return Err(format!(
-                "{name}: belongs to the problem and is not read; write it into the text of the problem, or name the problem's column to ask \
-                 without it (task.columns.problem, --column problem=NAME)"
-            ));
-        }
         let (mut before, problem) = match &self.problem {
             TextSource::Turn(name) => {
                 let value = column(fields, name).ok_or_else(|| absent(fields, name))?;
@@ -230,10 +207,7 @@ impl DatasetLayout {
                 self.problem.column()
             ));
         }
-        let system = self.system.as_ref().and_then(|name| Some((name, column(fields, name)?)));
-        if let Some((name, text)) =
-            system.and_then(|(name, value)| Some((name, scalar(&value)?))).filter(|(_, t)| !t.is_empty())
-        {
+        if let Some((name, text)) = self.system_prompt(fields)? {
             match before.first().filter(|turn| turn.role == "system") {
                 Some(turn) if turn.content != text => {
                     return Err(format!(
@@ -246,6 +220,15 @@ impl DatasetLayout {
             }
         }
         Ok((before, problem))
+    }
+
+    /// The row's own system prompt, with the name of its column.
+    fn system_prompt(&self, fields: &Fields) -> Result<Option<(&String, String)>, String> {
+        let Some(name) = &self.system else { return Ok(None) };
+        let Some(value) = column(fields, name).filter(|value| is_on(value)) else { return Ok(None) };
+        let text =
+            scalar(&value).ok_or_else(|| format!("{name} = {}: must be a text", short(value.get())))?;
+        Ok(Some((name, text)))
     }
 
     /// The columns of a row that are read.
@@ -270,6 +253,15 @@ impl DatasetLayout {
         let TextSource::Turn(name) = &self.problem else { return BTreeSet::new() };
         let turns = column(fields, name).and_then(|value| turns(&value, name).ok()).unwrap_or_default();
         turns::unread(&turns).map(|field| format!("{name}[].{field}")).collect()
+    }
+
+    /// The text of a solution, of which a list has several: the first one is imitated.
+    fn solution_text(&self, part: &TextSource, fields: &Fields) -> Result<String, String> {
+        let listed = column(fields, part.column()).filter(|value| is_list(value));
+        match (part, listed.map(|value| serde_json::from_str::<Vec<String>>(value.get()))) {
+            (TextSource::Column(_), Some(Ok(texts))) => Ok(texts.into_iter().next().unwrap_or_default()),
+            (_, _) => self.text(part, fields),
+        }
     }
 
     fn text(&self, part: &TextSource, fields: &Fields) -> Result<String, String> {
@@ -301,6 +293,11 @@ impl DatasetLayout {
             && serde_json::from_str::<Fields>(text).is_ok_and(|object| !object.is_empty())
         {
             return Err(format!("{name} = {}: a text that holds a JSON object, and no answer", short(text)));
+        }
+        if NO_ANSWER.iter().any(|word| text.trim().eq_ignore_ascii_case(word)) {
+            return Err(format!(
+                "{name} = {text}: says that there is no answer to compare with; leave the row out"
+            ));
         }
         let end = |text: &str| {
             let from = text.char_indices().rev().nth(59).map_or(0, |(at, _)| at);

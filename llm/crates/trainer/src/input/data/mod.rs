@@ -11,6 +11,7 @@
 //!   row_text.rs  a row's text -> its columns
 //!   find.rs      which columns hold problem, answer and solution, found or given
 //!   layout.rs    columns -> problem, answers and solution
+//!   leftover.rs  columns that are not read and must not be left out
 //!   shuffle.rs   (seed, epoch, position) -> row
 //! ```
 //!
@@ -48,6 +49,7 @@ mod embedded;
 mod find;
 mod key;
 mod layout;
+mod leftover;
 #[doc(hidden)]
 pub mod locate;
 #[cfg(feature = "parquet")]

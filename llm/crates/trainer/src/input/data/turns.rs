@@ -81,6 +81,11 @@ impl Turn {
         self.role == ASSISTANT && self.content.as_ref().is_some_and(|text| is_on(text))
     }
 
+    /// True if it is the assistant's and holds a reference, or says something.
+    pub(super) fn is_reference(&self) -> bool {
+        self.is_answer() || (self.role == ASSISTANT && self.ground_truth.is_some())
+    }
+
     fn text(&self, name: &str) -> Result<String, String> {
         let value =
             self.content.as_ref().ok_or_else(|| format!("{name}: the turn of the {} is empty", self.role))?;

@@ -98,8 +98,9 @@ const FUNCTIONS: [&str; 5] = ["raise_exception", "strftime_now", "dict", "namesp
 /// # Errors
 /// For what is no JSON object.
 pub fn arguments(text: &str) -> Result<Map<String, Json>, String> {
-    serde_json::from_str(text)
-        .map_err(|e| format!("{e}; must be a JSON object, as in {{\"enable_thinking\": false}}"))
+    let args = serde_json::from_str(text)
+        .map_err(|e| format!("{e}; must be a JSON object, as in {{\"enable_thinking\": false}}"))?;
+    crate::input::json::fields(text).map(|_| args)
 }
 
 const TEMPLATE: &str = "chat";
@@ -167,7 +168,8 @@ impl ChatTemplate {
             return Err(invalid(format!("{} bytes long; a chat template may have {longest}", source.len())));
         }
         let prints_dates = source.contains("strftime_now");
-        let source = source.to_owned();
+        // jinja2 makes every line break of a template a line feed.
+        let source = source.replace("\r\n", "\n").replace('\r', "\n");
         let compiled = bounded::run(limits::TEMPLATE, move || {
             let mut environment = environment(Clock::default());
             let added = environment.add_template_owned(TEMPLATE, without_generation(&source));

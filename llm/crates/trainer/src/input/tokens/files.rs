@@ -89,8 +89,14 @@ pub(super) fn set_tokens(directory: &Path, tokenizer: &mut Tokenizer) -> Result<
     let listed: Vec<String> = config.added.into_iter().filter(|token| !special.contains(token)).collect();
     let config = Value::Object(config.fields);
     let (mut added, mut missing) = (Vec::new(), Vec::new());
-    for token in config["added_tokens_decoder"].as_object().into_iter().flatten().map(|(_, token)| token) {
+    for (id, token) in config["added_tokens_decoder"].as_object().into_iter().flatten() {
         let content = token["content"].as_str().unwrap_or_default();
+        if let Some(other) = id.parse().ok().and_then(|id| tokenizer.id_to_token(id)).filter(|t| t != content)
+        {
+            return Err(invalid(format!(
+                "added_tokens_decoder: token {id} is `{content}`, and `{other}` in tokenizer.json; leave one of them out"
+            )));
+        }
         let flag = |name: &str| token[name].as_bool().unwrap_or(false);
         let is_special = flag("special") || special.iter().any(|name| name == content);
         let token = AddedToken::from(content, is_special)
@@ -126,11 +132,52 @@ pub(super) fn set_tokens(directory: &Path, tokenizer: &mut Tokenizer) -> Result<
         tokenizer.with_pre_tokenizer(Some(pieces));
         tokenizer.with_normalizer(Some(NFC)).map_err(|e| invalid(e.to_string()))?;
     }
-    let lines = (!missing.is_empty()).then(|| {
+    let absent = (!missing.is_empty()).then(|| {
         let tokens = missing.join(", ");
         format!("{tokens} of tokenizer_config.json are no tokens of tokenizer.json, and a text with them is spelt out")
     });
-    Ok(lines.into_iter().collect())
+    let replaced = replaced_pieces(directory, config["tokenizer_class"].as_str(), tokenizer)?;
+    Ok(absent.into_iter().chain(replaced).collect())
+}
+
+/// A line where transformers 5 cuts a text by the class of the tokenizer, whatever `tokenizer.json` says: Qwen2's for every model of type qwen2, and
+/// GPT-2's where the file names it.
+fn replaced_pieces(
+    directory: &Path,
+    class: Option<&str>,
+    tokenizer: &Tokenizer,
+) -> Result<Option<String>, TokenError> {
+    let model = read_json(&directory.join("config.json"))?.unwrap_or_default();
+    let model = model["model_type"].as_str().unwrap_or_default();
+    let json = |value: Option<Value>| {
+        let mut value = value.unwrap_or_default();
+        // Of offsets, which no id depends on.
+        let pieces = value.get_mut("pretokenizers").and_then(Value::as_array_mut);
+        pieces.into_iter().flatten().for_each(|piece| {
+            drop(piece.as_object_mut().and_then(|piece| piece.remove("trim_offsets")));
+        });
+        value
+    };
+    let own = json(tokenizer.get_pre_tokenizer().and_then(|pieces| serde_json::to_value(pieces).ok()));
+    let normalizer =
+        tokenizer.get_normalizer().and_then(|own| serde_json::to_value(own).ok()).unwrap_or_default();
+    let is_qwen2 = model == "qwen2" || (model == "qwen3" && class.is_none());
+    let is_gpt2 =
+        class.is_some_and(|class| class.starts_with("GPT2Tokenizer")) && ["llama", "qwen3"].contains(&model);
+    let (name, is_same) = if is_qwen2 {
+        ("Qwen2", own == json(Some(qwen2_pieces())) && normalizer["type"] == "NFC")
+    } else if is_gpt2 {
+        ("GPT-2", own["type"] == "ByteLevel" && own["use_regex"] != false && normalizer.is_null())
+    } else {
+        return Ok(None);
+    };
+    Ok((!is_same).then(|| {
+        format!(
+            "texts are cut as tokenizer.json says; transformers 5 cuts them as {name} does, by model_type = {model} of config.json and \
+             tokenizer_class = {} of tokenizer_config.json",
+            class.unwrap_or("none")
+        )
+    }))
 }
 
 /// The pieces into which a Qwen2 tokenizer of transformers cuts a text.
