@@ -105,12 +105,22 @@ impl<'a> Entry<'a> {
 /// Values of a finding on a page; the file of verdicts has the rest.
 const MOST_VALUES: usize = 2;
 
-/// The first values of a finding in a line.
+/// The first values of a finding in a line; what two names share, up to a colon, stands once.
 fn few(values: &str) -> String {
     let all: Map<String, Value> = serde_json::from_str(values).unwrap_or_default();
-    let first: Vec<String> =
-        all.iter().take(MOST_VALUES).map(|(name, value)| format!("{name}: {}", shown(value, 3))).collect();
-    first.join("; ")
+    let mut text = String::new();
+    let mut before = "";
+    for (name, value) in all.iter().take(MOST_VALUES) {
+        let (group, own) = name.rsplit_once(": ").unwrap_or(("", name));
+        let value = shown(value, 3);
+        text += &match (text.is_empty(), group == before && !group.is_empty()) {
+            (true, _) => format!("{name}: {value}"),
+            (false, true) => format!("; {own}: {value}"),
+            (false, false) => format!("; {name}: {value}"),
+        };
+        before = group;
+    }
+    text
 }
 
 /// Rows and columns of a table on a page; of one with more rows there is a link alone.
@@ -155,7 +165,7 @@ impl Deciding {
     fn markdown(&self) -> String {
         let kept = self.kept.iter().filter(|kept| **kept).count();
         let (file, all) = (&self.file, self.table.rows.len());
-        let link = format!("[`{file}`](data/{file}): {kept} of {all} rows decide.\n\n");
+        let link = format!("[`{file}`](data/{file}): the verdicts use {kept} of its {all} rows.\n\n");
         let columns = &self.columns[..self.columns.len().min(MOST_COLUMNS)];
         if kept > MOST_ROWS {
             link
