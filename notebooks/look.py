@@ -20,7 +20,7 @@ BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW, BLACK, GREY = (
 )
 
 GOOD, BAD, NEITHER = BLUE, ORANGE, BLACK
-VERDICTS = {"Holds": BLUE, "Holds when": YELLOW, "Not told": GREY, "Fails": ORANGE}
+VERDICTS = {"Holds": BLUE, "Holds when": YELLOW, "Inconclusive": GREY, "Fails": ORANGE}
 
 plt.rcParams.update(
     {

@@ -65,41 +65,52 @@ fn wrapped(text: &str) -> String {
 /// The page of all methods: the settings that many methods share once, then each method with its own.
 fn page() -> String {
     const HEAD: &str = "| setting | default | values | meaning |\n| --- | --- | --- | --- |\n";
+    let same = |p: &Param, q: &Param| q.key == p.key && q.about == p.about && q.kind == p.kind;
     let mut groups: Vec<(Param, usize)> = Vec::new();
     for p in REGISTRY.iter().flat_map(|spec| (spec.params)()) {
-        match groups.iter_mut().find(|(q, _)| q.key == p.key && q.about == p.about && q.kind == p.kind) {
+        match groups.iter_mut().find(|(q, _)| same(&p, q)) {
             Some((_, count)) => *count += 1,
             None => groups.push((p, 1)),
         }
     }
     groups.retain(|(_, count)| *count >= 8);
-    let is_shared =
-        |p: &Param| groups.iter().any(|(q, _)| q.key == p.key && q.about == p.about && q.kind == p.kind);
     let rows: String = groups.iter().map(|(p, _)| row(p)).collect();
-    let mut page = format!(
-        "# Settings that many methods share\n\nWith the default of the first that has it.\n\n{HEAD}{rows}"
-    );
-    page += "\n# The methods\n\nThe module of a method has its equation and, where a closed form is known, its expected update.\n";
+    let mut page = format!("# Settings that many methods share\n\n{HEAD}{rows}{SHARED}");
     for spec in REGISTRY {
-        let module = spec.name.trim_end_matches("_reconstructed");
         let MethodSpec { title, about, source, .. } = spec;
         let configured = parse(spec.name, "").expect("the defaults");
         let needs: Vec<&str> = configured.evidence().iter().map(|kind| kind.name()).collect();
-        let needs = if needs.is_empty() { "none".to_owned() } else { needs.join(", ") };
-        let (shared, own): (Vec<Param>, Vec<Param>) = (spec.params)().into_iter().partition(is_shared);
-        let defaults: Vec<String> = shared.iter().map(|p| format!("`{}={}`", p.key, p.default)).collect();
-        let own: String = own.iter().map(row).collect();
+        let params = (spec.params)();
+        let shared = |p: &&Param| groups.iter().any(|(q, _)| same(p, q));
+        let own: String = params.iter().filter(|p| !shared(p)).map(row).collect();
+        let lacks = groups.iter().filter(|(q, _)| !params.iter().any(|p| same(p, q)));
+        let lacks: Vec<String> = lacks.map(|(q, _)| format!("`{}`", q.key)).collect();
+        let other = |p: &&Param| groups.iter().any(|(q, _)| same(p, q) && p.default != q.default);
+        let other: Vec<String> =
+            params.iter().filter(other).map(|p| format!("`{}={}`", p.key, p.default)).collect();
+        let mut text = format!("`{}`: {about}. Source: {source} ({}).", spec.name, spec.provenance.name());
+        let lists =
+            [("It needs", needs.join(", ")), ("It sets", other.join(", ")), ("It lacks", lacks.join(", "))];
+        for (head, list) in lists.iter().filter(|(_, list)| !list.is_empty()) {
+            text += &format!(" {head} {list}.");
+        }
+        let module = spec.name.trim_end_matches("_reconstructed");
         let table = if own.is_empty() { own } else { format!("\n{HEAD}{own}") };
-        let about = format!(
-            "`{}`: {about}. Source: {source} ({}). Evidence at the defaults: {needs}.",
-            spec.name,
-            spec.provenance.name()
-        );
-        let shared = format!("Shared settings: {}.", defaults.join(", "));
-        page += &format!("\n## [`{module}`]: {title}\n\n{}\n{}{table}", wrapped(&about), wrapped(&shared));
+        page += &format!("\n## [`{module}`]: {title}\n\n{}{table}", wrapped(&text));
     }
     page
 }
+
+/// The text between the shared settings and the methods.
+const SHARED: &str = "
+These are the defaults of `grpo`. Below, a method *sets* those of its defaults that differ, and *lacks* the shared
+settings that it does not have. It *needs* what a response must have besides rewards and log-probabilities.
+
+# The methods
+
+The module of a method has its equation and, where a closed form is known, its expected update. The equations at the
+defaults stand in `tests/fixtures/equations.txt`.
+";
 
 /// `UPDATE_DOCS=1` rewrites the page.
 #[test]

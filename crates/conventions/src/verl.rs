@@ -73,7 +73,7 @@ pub(super) static ROWS: &[Convention] = &[
         ddof: Some(1),
         method: "reinforce_pp",
         settings: "gamma=1",
-        differs: "rewards of single tokens are not read here, beside the KL penalty",
+        differs: "rewards of single tokens are not read here, except through the KL penalty",
         ..ESTIMATOR
     },
     Convention {

@@ -25,12 +25,12 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// `Holds`, `Holds when`, `Not told` or `Fails`.
+    /// `Holds`, `Holds when`, `Inconclusive` or `Fails`.
     pub fn word(&self) -> &'static str {
         match self {
             Verdict::Holds => "Holds",
             Verdict::HoldsWhen(_) => "Holds when",
-            Verdict::NotTold(_) => "Not told",
+            Verdict::NotTold(_) => "Inconclusive",
             Verdict::Fails(_) => "Fails",
         }
     }

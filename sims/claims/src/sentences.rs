@@ -214,7 +214,7 @@ pub fn verdict(word: &str) -> &str {
     match word {
         "Holds" => "TRUE",
         "Holds when" => "TRUE IF",
-        "Not told" => "NOT TOLD",
+        "Inconclusive" => "INCONCLUSIVE",
         "Fails" => "FALSE AS PRINTED",
         unknown => unknown,
     }

@@ -243,8 +243,8 @@ pub(crate) static LEFT_OUT: &[(&str, &str)] = &[
         "RLOO with fewer others where responses are independent; with its own sampler it is in `sampler`",
     ),
     ("systematic_prefix_rloo", "Prefix RLOO with fewer others where responses are independent"),
-    ("systematic_visit", "a table has no earlier visit beside the samples; it is in `sampler`"),
-    ("remax", "a table has no greedy response beside the samples"),
+    ("systematic_visit", "a table has samples of one visit only; it is in `sampler`"),
+    ("remax", "a table has samples only, no greedy response"),
     ("gdpo", "rewards of the tasks have one part"),
     (
         "w_reinforce",
@@ -252,7 +252,7 @@ pub(crate) static LEFT_OUT: &[(&str, &str)] = &[
     ),
     (
         "prime",
-        "the process rewards of a table are exact values, which other entrants have; it came after the atlas was computed",
+        "the process rewards of a table are exact values, which other methods have; it came after the atlas was computed",
     ),
 ];
 

@@ -16,7 +16,7 @@ use serde::Serialize;
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "lambda_zero",
-    title: "Which readings of GRPO-λ are GRPO at λ = 0?",
+    title: "Which variants of GRPO-λ are GRPO at λ = 0?",
     claim: "\"GRPO-λ is also a generalization of GRPO, as it falls back to GRPO with λ=0.\"",
     source: "GRPO-lambda (arXiv 2510.00194v1), Section 3",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
@@ -210,7 +210,7 @@ fn findings(n: &Numbers) -> Vec<Finding> {
     vec![
         shown(
             Finding::on(SentenceId::FallsBackToGrpo, falls_back)
-                .value("readings that are GRPO exactly", same),
+                .value("variants that are GRPO exactly", same),
             &["recent", "recent, A clamped at -0.1"],
         ),
         shown(

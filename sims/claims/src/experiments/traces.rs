@@ -205,18 +205,18 @@ fn findings(n: &Numbers) -> Vec<Finding> {
         .value("its weight", printed[peak]),
         identity(
             "row_index",
-            "Read with n (and max(cols)) as the row index and no floor, Eq. 17/18 are Eq. 2/1",
+            "With n (and max(cols)) as the row index and without the floor, Eq. 17/18 equal Eq. 2/1",
             n.recent.row_index.max(n.both.row_index),
         ),
         Finding::new(
             "floor",
-            "The undefined floor ε of Eq. 17/18 may be small without effect",
+            "A small value of the undefined floor ε of Eq. 17/18 has no effect",
             holds_or(n.floored < 0.01, "a floor of 0.01 replaces many off-diagonal entries"),
         )
         .value("share of them at T = 768, γλ = 0.98", n.floored),
         identity(
             "linear_time",
-            "Every trace is computed in O(T), forwards and backwards, as its dense matrix",
+            "Every trace is computed in O(T) and equals its dense matrix, forwards and backwards",
             worst,
         )
         .value("cases, T up to 257", n.accuracy.len()),

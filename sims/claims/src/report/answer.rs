@@ -96,11 +96,11 @@ fn direction(folder: &Path) -> anyhow::Result<String> {
     let (both, seeds) = random_rewards(folder, ClampPart::Both)?;
     Ok(format!(
         "**Trace and clamp together favour long responses, also where shorter ones are better.** Their expected \
-         update lowers J on {} of {} exact tasks under a token mean and on {} under 1/T per response, which the paper \
-         leaves open: on {} of those where shorter responses are better, on {} of those where longer ones are. The \
-         clamp alone lowers it on {}, the trace alone on {}. Under random rewards a small transformer changes the \
-         length of its responses by {both:+.1} tokens with both, by {:+.1} with the trace alone. Scope: start \
-         policies; one transformer, {seeds} seeds, plain gradient descent.",
+         update lowers J on {} of {} exact tasks under a token mean and on {} under 1/T per response. The paper does \
+         not say which of the two it uses. Where shorter responses are better, the token mean lowers J on {} of the \
+         tasks, and where longer ones are, on {}. The clamp alone lowers it on {}, and the trace alone on {}. Under \
+         random rewards the responses of a small transformer change by {both:+.1} tokens with trace and clamp, and by \
+         {:+.1} with the trace alone. Scope: start policies; one transformer, {seeds} seeds, plain gradient descent.",
         reversed(&token_mean),
         token_mean.len(),
         reversed(&under(PAPER_ON_TASKS, 1)?),
@@ -130,12 +130,12 @@ fn gains(folder: &Path) -> anyhow::Result<String> {
         |regime: Regime| anyhow::Ok(shown(rows!(learning, regime = regime.name(), method = PAPER[0])?[0]));
     let [grpo, clamp, trace, both] = long_budget(folder)?;
     Ok(format!(
-        "**No gain from the shape of the trace is shown.** Where each method has its own best rate {}; at a sixteenth \
-         of GRPO's best rate, where larger weights make longer steps, {}; with weights of mean 1, so that only their \
-         shape is left, {}. Scope: area under J/J*, nine small exact tasks as the sample, plain SGD. On single-digit \
-         addition with a long budget GRPO-λ ends at {:.3} of the problems and GRPO at {:.3}; the clamp alone has that \
-         gain ({:.3}), the trace alone is not shown to have any ({:.3}). Scope: one small transformer, {} \
-         paired seeds, each method at its own rate.",
+        "**No gain from the shape of the trace is shown.** With tuned learning rates {}. At a sixteenth of GRPO's best \
+         rate, where larger weights make longer steps, {}. With weights of mean 1, which leave only the shape, {}. \
+         Scope: area under J/J*, nine small exact tasks as the sample, plain SGD. On single-digit addition with a long \
+         budget GRPO-λ solves {:.3} of the problems and GRPO {:.3}. The clamp alone has that gain ({:.3}), and the \
+         trace alone is not shown to have any ({:.3}). Scope: one small transformer, {} paired seeds, each method at \
+         its own rate.",
         said(Regime::OwnBest)?,
         said(Regime::Cautious)?,
         said(Regime::UnitMean)?,
@@ -162,10 +162,10 @@ fn curriculum(folder: &Path) -> anyhow::Result<String> {
     Ok(format!(
         "**The clamp is partly a re-weighting towards prompts that are rarely solved.** In expectation a prompt \
          solved nine times in ten keeps {} of its weight. On single-digit addition under SGD the clamp changes the \
-         share of solved training problems by {}; its contrast within a group alone, which keeps {}, by {}; its \
-         offset alone by {}. Scope: one small transformer, twelve paired seeds, each rate chosen on the other seeds. \
-         On the chains of point 1, all of one length, GRPO with the clamp gains {} over GRPO: no curriculum over \
-         prompts of different length.",
+         share of solved training problems by {}. Its contrast within a group, under which such a prompt keeps {} of \
+         its weight, changes the share by {}, and its offset alone by {}. Scope: one small transformer, twelve paired \
+         seeds, each rate chosen on the other seeds. On the chains of point 1, all of one length, GRPO with the clamp \
+         gains {} over GRPO: no curriculum over prompts of different length.",
         share(CLAMPED)?,
         gain(ClampPart::Both)?,
         share(REWEIGHTING)?,
@@ -217,10 +217,10 @@ fn prefix_values(folder: &Path) -> anyhow::Result<String> {
     let shares = Data::<ShareRow>::read(folder, "addition_variance.csv")?;
     let share = rows!(shares, method = "systematic_rloo")?[0];
     Ok(format!(
-        "**Values of prefixes from the other responses lower the variance without a bias.** They take {} of RLOO's \
-         variance away in groups of 8 and {} in groups of 32; the best baseline of prefixes there is would take {} \
-         and {}. That this makes learning faster is not shown anywhere. Two systematic sets of eight keep {:.2} of \
-         RLOO's variance on addition at the start and {:.2} after RL, at no further token. Scope: the same {} exact \
+        "**Values of prefixes from the other responses lower the variance without a bias.** They remove {} of RLOO's \
+         variance in groups of 8 and {} in groups of 32; the best baseline of prefixes would remove {} and {}. No run \
+         shows that this makes learning faster. Two systematic sets of eight keep {:.2} of RLOO's variance on addition \
+         at the start and {:.2} after RL, for the same number of tokens. Scope: the same {} exact \
          tasks at every size; one small transformer.",
         saved(PREFIX, 8)?,
         saved(PREFIX, 32)?,

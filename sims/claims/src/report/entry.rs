@@ -75,13 +75,19 @@ impl<'a> Entry<'a> {
     pub(super) fn section(&self) -> String {
         let Experiment { id, source, .. } = self.experiment;
         let mut text = format!("### {id}\n\n{}\n", wrapped("", "", &format!("*{source}*")));
-        for finding in &self.findings {
-            let primary = if finding.key == *self.primary { " (primary endpoint)" } else { "" };
-            // The table of the paper's sentences has their words and the reasons.
-            let said = match sentences::tested_by(id, &finding.key) {
-                Some(sentence) => format!("{}{primary}: **{}**", sentence.place, self.word(finding)),
-                None => format!("{}{primary}. {}", finding.statement, self.verdict(finding)),
-            };
+        let primary = |f: &VerdictRow| if f.key == *self.primary { " (primary endpoint)" } else { "" };
+        let place = |f: &VerdictRow| {
+            sentences::tested_by(id, &f.key).map(|sentence| format!("{}{}", sentence.place, primary(f)))
+        };
+        let mut judged: Vec<String> = self.findings.iter().filter_map(place).collect();
+        let mut known = std::collections::BTreeSet::new();
+        judged.retain(|place| known.insert(place.clone()));
+        if !judged.is_empty() {
+            let judged = format!("[Sentences of the paper](#what-the-paper-says): {}", judged.join("; "));
+            text += &wrapped("- ", "  ", &judged);
+        }
+        for finding in self.findings.iter().filter(|f| place(f).is_none()) {
+            let said = format!("{}{}. {}", finding.statement, primary(finding), self.verdict(finding));
             text += &wrapped("- ", "  ", &said);
             let values = few(&finding.values);
             if finding.rows.is_empty() && !values.is_empty() {
@@ -99,16 +105,26 @@ impl<'a> Entry<'a> {
 /// Values of a finding on a page; the file of verdicts has the rest.
 const MOST_VALUES: usize = 2;
 
-/// The first values of a finding in a line.
+/// The first values of a finding in a line; what two names share, up to a colon, stands once.
 fn few(values: &str) -> String {
     let all: Map<String, Value> = serde_json::from_str(values).unwrap_or_default();
-    let first: Vec<String> =
-        all.iter().take(MOST_VALUES).map(|(name, value)| format!("{name}: {}", shown(value, 3))).collect();
-    first.join("; ")
+    let mut text = String::new();
+    let mut before = "";
+    for (name, value) in all.iter().take(MOST_VALUES) {
+        let (group, own) = name.rsplit_once(": ").unwrap_or(("", name));
+        let value = shown(value, 3);
+        text += &match (text.is_empty(), group == before && !group.is_empty()) {
+            (true, _) => format!("{name}: {value}"),
+            (false, true) => format!("; {own}: {value}"),
+            (false, false) => format!("; {name}: {value}"),
+        };
+        before = group;
+    }
+    text
 }
 
-/// Rows and columns of a table on a page; it links to the file for the others.
-const MOST_ROWS: usize = 4;
+/// Rows and columns of a table on a page; of one with more rows there is a link alone.
+const MOST_ROWS: usize = 6;
 const MOST_COLUMNS: usize = 5;
 
 /// The rows of a table on which findings of an experiment decide.
@@ -145,18 +161,26 @@ impl Deciding {
         Ok(())
     }
 
-    /// The first of the rows that decide.
+    /// The rows that decide, if they are few, with the file that has them.
     fn markdown(&self) -> String {
-        let columns: Vec<&String> = self.columns.iter().take(MOST_COLUMNS).collect();
-        let places: Vec<usize> = columns.iter().filter_map(|column| self.table.column(column)).collect();
-        let kept = self.table.rows.iter().zip(&self.kept).filter(|(_, kept)| **kept);
-        let row = |row: &Vec<Cell>| places.iter().map(|&at| row[at].clone()).collect();
-        let rows: Vec<_> = kept.take(MOST_ROWS).map(|(own, _)| row(own)).collect();
-        let (file, shown, all) = (&self.file, rows.len(), self.table.rows.len());
-        let columns = columns.iter().map(|column| column.replace('_', " ")).collect();
-        let table = Table { columns, rows }.to_markdown();
-        format!("{table}\n[`{file}`](data/{file}): {shown} of {all} rows.\n\n")
+        let kept = self.kept.iter().filter(|kept| **kept).count();
+        let (file, all) = (&self.file, self.table.rows.len());
+        let link = format!("[`{file}`](data/{file}): the verdicts use {kept} of its {all} rows.\n\n");
+        let columns = &self.columns[..self.columns.len().min(MOST_COLUMNS)];
+        if kept > MOST_ROWS {
+            link
+        } else {
+            format!("{}\n{link}", shown_columns(&self.table, columns, &self.kept))
+        }
     }
+}
+
+/// These columns of the rows that are kept.
+fn shown_columns(table: &Table, columns: &[String], kept: &[bool]) -> String {
+    let places: Vec<usize> = columns.iter().filter_map(|column| table.column(column)).collect();
+    let row = |row: &Vec<Cell>| places.iter().map(|&at| row[at].clone()).collect();
+    let rows = table.rows.iter().zip(kept).filter(|(_, kept)| **kept).map(|(own, _)| row(own)).collect();
+    Table { columns: columns.iter().map(|column| column.replace('_', " ")).collect(), rows }.to_markdown()
 }
 
 fn read_table(path: &PathBuf) -> anyhow::Result<Table> {
@@ -176,9 +200,7 @@ pub(super) fn rows(data: &Path, words: &str) -> anyhow::Result<String> {
         &table,
     )?;
     let Deciding { table, columns, .. } = &found[0];
-    let places: Vec<usize> = columns.iter().filter_map(|column| table.column(column)).collect();
-    let rows = table.rows.iter().map(|row| places.iter().map(|&at| row[at].clone()).collect()).collect();
-    Ok(Table { columns: columns.iter().map(|column| column.replace('_', " ")).collect(), rows }.to_markdown())
+    Ok(shown_columns(table, columns, &vec![true; table.rows.len()]))
 }
 
 /// Reads `<id>_verdicts.csv` from the data folder.

@@ -1,7 +1,7 @@
 //! This grader and Math-Verify 0.9.0 side by side: labelled cases, the recorded verdicts on them, and the tables made
 //! of both.
 //!
-//! `GRADE_WRITE=1 cargo test -p grpo-lambda-grade --test pool agreement` writes the tables anew.
+//! `GRADE_WRITE=1 cargo test -p grpo-lambda-grade --test pool agreement` writes the tables again.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -131,8 +131,8 @@ impl Tally {
         self.agreed + self.accepted + self.rejected
     }
 
-    fn cells(self) -> String {
-        format!("{} | {} | {}", self.agreed, self.accepted, self.rejected)
+    fn counts(self) -> [usize; 3] {
+        [self.agreed, self.accepted, self.rejected]
     }
 }
 
@@ -163,8 +163,8 @@ fn suites() -> Vec<Suite> {
     all
 }
 
-/// The class of every case; it stands before the others.
-const ALL: &str = "**all**";
+/// The class of every case.
+const ALL: &str = "all";
 
 /// Our tally and that of Math-Verify by class.
 fn tallies(suite: &Suite) -> BTreeMap<&str, (Tally, Tally)> {
@@ -179,26 +179,41 @@ fn tallies(suite: &Suite) -> BTreeMap<&str, (Tally, Tally)> {
     classes
 }
 
-/// The table of a suite: a line for all of it and one for each class.
-fn table(suite: &Suite) -> String {
-    let mut out = format!("## {}\n\n", suite.name);
-    let ms = &suite.peer.milliseconds;
-    let lenient = suite.verdicts.iter().filter(|v| !v.lenient_rules().is_empty()).count();
-    let accepted =
-        suite.strict.iter().zip(&suite.cases).filter(|(v, c)| v.is_equal() && c.equal != Some(true)).count();
-    writeln!(
-        out,
-        "Math-Verify took {} ms a case in the mean, {} ms at the 99th percentile. {lenient} of our verdicts rest on a lenient rule; the strict\n\
-         mode accepts {accepted} that the labels do not.\n",
-        ms["mean"], ms["p99"]
-    )
-    .unwrap();
-    out += "| class | cases | ours: agree | accepts wrongly | rejects wrongly | Math-Verify: agree | accepts wrongly | rejects wrongly |\n";
-    out += "| --- | --- | --- | --- | --- | --- | --- | --- |\n";
-    for (class, (ours, theirs)) in tallies(suite) {
-        writeln!(out, "| {class} | {} | {} | {} |", ours.all(), ours.cells(), theirs.cells()).unwrap();
+/// Agreement by suite and class as tab-separated values.
+fn by_class(suites: &[Suite]) -> String {
+    let mut out = String::from(
+        "suite\tclass\tcases\tagree\taccepts_wrongly\trejects_wrongly\tmath_verify_agree\t\
+         math_verify_accepts_wrongly\tmath_verify_rejects_wrongly\n",
+    );
+    for suite in suites {
+        for (class, (ours, theirs)) in tallies(suite).into_iter().filter(|(class, _)| *class != ALL) {
+            let counts = [&[ours.all()], &ours.counts()[..], &theirs.counts()].concat();
+            let counts: Vec<String> = counts.iter().map(usize::to_string).collect();
+            writeln!(out, "{}\t{class}\t{}", suite.name, counts.join("\t")).unwrap();
+        }
     }
-    out + "\n"
+    out
+}
+
+/// Agreement by suite as a table of the page.
+fn by_suite(suites: &[Suite]) -> String {
+    let mut out = String::from(
+        "| suite | cases | ours: agree | accepts wrongly | rejects wrongly | by a lenient rule | strict mode: accepts wrongly | \
+         Math-Verify: agree | accepts wrongly | rejects wrongly | ms a case, mean | 99th percentile |\n",
+    );
+    out += &format!("|{}\n", " --- |".repeat(12));
+    for suite in suites {
+        let (ours, theirs) = tallies(suite)[ALL];
+        let ms = &suite.peer.milliseconds;
+        let lenient = suite.verdicts.iter().filter(|v| !v.lenient_rules().is_empty()).count();
+        let strict = suite.strict.iter().zip(&suite.cases);
+        let accepted = strict.filter(|(v, c)| v.is_equal() && c.equal != Some(true)).count();
+        let counts = [&[ours.all()], &ours.counts()[..], &[lenient, accepted], &theirs.counts()].concat();
+        let mut cells: Vec<String> = counts.iter().map(usize::to_string).collect();
+        cells.extend([ms["mean"].to_string(), ms["p99"].to_string()]);
+        writeln!(out, "| {} | {} |", suite.name, cells.join(" | ")).unwrap();
+    }
+    format!("## Agreement\n\n{out}\n")
 }
 
 /// A case on which the two graders differ, as a row of the table of all of them.
@@ -301,7 +316,7 @@ fn the_labels_hold_and_the_tables_are_those_of_a_fresh_run() {
     let suites = suites();
     for suite in &suites {
         let (ours, theirs) = tallies(suite)[ALL];
-        println!("{}: ours {}, Math-Verify {}", suite.name, ours.cells(), theirs.cells());
+        println!("{}: ours {:?}, Math-Verify {:?}", suite.name, ours.counts(), theirs.counts());
         assert!(ours.accepted <= theirs.accepted, "{}", suite.name);
         let wrong: Vec<_> = suite
             .cases
@@ -314,11 +329,10 @@ fn the_labels_hold_and_the_tables_are_those_of_a_fresh_run() {
     if suites.len() < 4 {
         return;
     }
-    let section = |text: String| format!("{}\n\n", text.trim_end());
-    page(&here("agreement.md"), &suites.iter().map(|s| section(table(s))).collect::<String>());
+    hold(&here("agreement.tsv"), &by_class(&suites));
     let rows: Vec<_> = suites.iter().filter(|s| s.name != "references").flat_map(disputes).collect();
     hold(&here("disputes.tsv"), &tsv(&rows));
-    page(&here("../../../../../paper/grader_disputes.md"), &kinds(&rows));
+    page(&here("../../../../../paper/grader_disputes.md"), &(by_suite(&suites) + &kinds(&rows)));
 }
 
 #[test]

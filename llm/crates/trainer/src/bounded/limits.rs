@@ -108,7 +108,7 @@ pub fn table() -> Vec<[String; 3]> {
             "refused with the limit that it reached",
         ),
         row(
-            "chat template: memory that stays after a prompt, beside its text",
+            "chat template: memory that stays after a prompt, besides its text",
             format!("{} KiB", LEFT_BEHIND / KIB),
             refused,
         ),

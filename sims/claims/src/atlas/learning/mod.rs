@@ -22,7 +22,7 @@ use tables::tables;
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "atlas_learning",
-    title: "which method learns faster, from the same responses and from the same tokens",
+    title: "Which method learns faster from the same responses, and from the same tokens?",
     claim: "\"GRPO-λ learns faster\" than GRPO, and where it stands among every other method",
     source: "ours; the words in quotation marks: arXiv 2510.00194v1, section 1",
     run: |context| PARTS.report(context),

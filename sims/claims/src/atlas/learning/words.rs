@@ -16,7 +16,7 @@ pub(super) fn word(sign: i8) -> &'static str {
     match sign {
         1 => "faster",
         -1 => "slower",
-        _ => "not told apart",
+        _ => "not significantly different",
     }
 }
 

@@ -13,7 +13,7 @@ use shown::{figures, tables};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "atlas_off_policy",
-    title: "Off-policy: staleness, mismatched samplers, clip regions, and the trust region of a trace",
+    title: "Off-policy: what do stale samplers, clips and traces do to the update?",
     claim: "clipping π_ratio between 1-ϵ and 1+ϵ discourages π_θ from changing too much from π_θold; P-trace: \"partial trust region preservation\"",
     source: "GRPO-lambda (arXiv 2510.00194v1), section 2; P-trace (arXiv 2605.05965), abstract",
     run: |context| Parts { measure, findings, tables, figures }.report(context),

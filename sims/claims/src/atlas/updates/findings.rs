@@ -53,7 +53,7 @@ fn headline(all: &[Overall]) -> Finding {
     let verdict = match turned.is_empty() {
         true => Verdict::Holds,
         false => Verdict::HoldsWhen(format!(
-            "the finer credit is the difference of sound values: on all tasks unbiased up to scale are {} of {} readings",
+            "the finer credit is a difference of sound values: {} of {} methods are unbiased up to scale on all tasks",
             good().count(),
             all.len()
         )),
@@ -94,7 +94,7 @@ fn equal_lengths(atlas: &Atlas, all: &[Overall]) -> Finding {
     let statement = "One number per response keeps the direction of the gradient, whatever the normalisation";
     let finding = Finding::new("equal_lengths", statement, verdict)
         .value("tasks of one length", equal.len())
-        .value("readings that are unbiased there alone", good.len());
+        .value("methods that are unbiased there alone", good.len());
     showing(finding, &good, &["lowest cosine", "on task"]).note("Of these the most turned are shown.")
 }
 
@@ -102,10 +102,10 @@ fn reversal(all: &[Overall], [grpo, traced]: [f64; 2]) -> Finding {
     let reversing = by(all.iter().filter(|o| o.reversed.0 > 0.0), |o| -o.reversed.0);
     let finding = Finding::new(
         "reversal",
-        "No method turns the update of a prefix against the gradient (κ(s) ≥ 0 wherever the gradient is)",
+        "No method turns the update of a prefix against the gradient (κ(s) ≥ 0 wherever the gradient is not 0)",
         holds_or(
             reversing.is_empty(),
-            format!("{} of {} readings reverse a prefix somewhere", reversing.len(), all.len()),
+            format!("{} of {} methods reverse a prefix somewhere", reversing.len(), all.len()),
         ),
     )
     .value("reversed as a whole on a task", names(all.iter().filter(|o| o.worst.0 < 0.0)))
@@ -227,7 +227,7 @@ fn credit(atlas: &Atlas) -> Finding {
         "Methods that assign credit per token rank a prefix's tokens better, in expectation, than GRPO";
     let verdict = holds_or(
         below == 0 && !ranked.is_empty(),
-        format!("{below} of {} readings rank them worse", ranked.len()),
+        format!("{below} of {} methods rank them worse", ranked.len()),
     );
     let finding = Finding::new("credit", statement, verdict).note(
         "Rank correlation of implied credit with A, and GRPO's, mean over the tasks on which both are exact: those furthest below it, or least above.",

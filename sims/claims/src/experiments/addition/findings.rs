@@ -173,8 +173,8 @@ mod tests {
             (1.0, 1.0, "Holds"),
             (-1.0, -1.0, "Fails"),
             (0.0, -1.0, "Fails"),
-            (1.0, -1.0, "Not told"),
-            (-1.0, 1.0, "Not told"),
+            (1.0, -1.0, "Inconclusive"),
+            (-1.0, 1.0, "Inconclusive"),
         ] {
             let arms =
                 [(GRPO, 0.0), (BOTH, without), ("grpo beta=0.04", 0.0), ("grpo_lambda beta=0.04", with)];

@@ -110,7 +110,7 @@ fn sign_flips_without_an_interval_tell_nothing() {
     let values: Vec<f64> = (0..24).map(|k| if k == 0 { -2.0 } else { -0.01 }).collect();
     sets.difference = Difference::new(&values, &[0.0; 24], 0.95).expect("pairs");
     assert!(sets.difference.interval.high > 0.0 && sets.difference.p < 0.001);
-    assert_eq!(findings(&n)[9].verdict.word(), "Not told");
+    assert_eq!(findings(&n)[9].verdict.word(), "Inconclusive");
 }
 
 #[test]

@@ -69,9 +69,9 @@ fn helps(n: &Numbers) -> Finding {
         "The clamp helps a policy that answers many prompts from shared parameters",
         gains_everywhere(
             &shown,
-            format!("{places}; it hurts in {no} of {} cells", all.len()),
+            format!("{places}; it hurts in {no} of {} settings", all.len()),
             format!(
-                "it helps in none of {} cells after Holm's correction and hurts in {no}, the least gain at {}",
+                "it helps in none of {} settings after Holm's correction and hurts in {no}, the least gain at {}",
                 all.len(),
                 worst.map_or(String::new(), |c| place(c))
             ),
@@ -116,7 +116,7 @@ fn nested(n: &Numbers) -> Finding {
     });
     let finding = Finding::new(
         "nested",
-        "With shared parameters the clamp also gains where every run has the rate that the other runs choose, for the clamp and for GRPO",
+        "With shared parameters the clamp also gains if each run's learning rate is chosen on the other runs",
         of_optimisers(n, CLAMPED),
     );
     let finding = with_nested(finding, n, true, &[CLAMPED]);
@@ -129,7 +129,7 @@ fn nested(n: &Numbers) -> Finding {
 fn weights(n: &Numbers) -> Finding {
     let finding = Finding::new(
         "weights",
-        "The clamp's own weights of prompts alone, GRPO's advantages times the ratio of expected updates, gain where prompts share parameters",
+        "The clamp's weights of prompts alone (GRPO's advantages times the ratio of expected updates) gain where prompts share parameters",
         of_optimisers(n, WEIGHTS),
     );
     with_nested(finding, n, true, &[WEIGHTS, CLAMPED, REWEIGHTING, OFFSET])
@@ -152,7 +152,7 @@ fn parts(n: &Numbers) -> Finding {
         .sum::<f64>();
     let finding = Finding::new(
         "parts",
-        "What the clamp does it does by re-weighting prompts: that part moves the area more than the offset does",
+        "The clamp works by re-weighting prompts: this part changes the area more than the offset does",
         holds_or(
             rms(REWEIGHTING) > rms(OFFSET),
             format!("re-weighting {}, offset {}", short(rms(REWEIGHTING)), short(rms(OFFSET))),
@@ -193,11 +193,11 @@ fn shared(n: &Numbers) -> Finding {
         gains_everywhere(
             &shown,
             format!(
-                "the interval is above the table's in {apart} of {} cells; the mean is greater in {more}",
+                "the interval lies above the table's in {apart} of {} settings, and the mean is greater in {more}",
                 pairs.len()
             ),
             format!(
-                "no interval is above the table's; the mean is greater in {more} of {} cells",
+                "no interval lies above the table's; the mean is greater in {more} of {} settings",
                 pairs.len()
             ),
         ),
@@ -291,7 +291,7 @@ mod tests {
         assert_eq!(verdicts(numbers([0.0, 0.2, 0.05, 0.2, 0.1], 0.0, 0.001, [1.0, 0.5])), ["Holds"; 7]);
         assert_eq!(verdicts(numbers([0.0, 0.05, 0.2, -0.2, -0.1], 0.1, 0.001, [1.5, 0.95])), ["Fails"; 7]);
         // A gain that does not survive the correction is none, and no loss either; so with an interval that holds 0.
-        let [h, not_told] = ["Holds", "Not told"];
+        let [h, not_told] = ["Holds", "Inconclusive"];
         assert_eq!(
             verdicts(numbers([0.0, 0.2, 0.05, 0.0, 0.0], 0.0, 0.2, [1.0, 0.5])),
             [not_told, not_told, h, not_told, not_told, h, h]

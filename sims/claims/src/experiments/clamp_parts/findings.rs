@@ -60,11 +60,14 @@ fn helps(n: &Numbers) -> Finding {
         gains_everywhere(
             &shown,
             format!(
-                "{}; {up} of {} cells after Holm's correction, and it solves fewer in {down}",
+                "{}; {up} of {} settings after Holm's correction; it solves fewer in {down}",
                 places.join(", "),
                 n.cells.len()
             ),
-            format!("in none of {} cells after Holm's correction; it solves fewer in {down}", n.cells.len()),
+            format!(
+                "in none of {} settings after Holm's correction; it solves fewer in {down}",
+                n.cells.len()
+            ),
         ),
     );
     showing(finding, &[CLAMP], &GAIN)
@@ -92,7 +95,7 @@ fn at_chosen_rates(finding: Finding, n: &Numbers, gains: &[&str], tests: usize) 
 fn at_nested_rates(n: &Numbers) -> Finding {
     let finding = Finding::new(
         "at_nested_rates",
-        "With clamped advantages the transformer solves more additions than with GRPO where every seed has the rate that the other seeds choose, under SGD and under AdamW",
+        "With clamped advantages the transformer solves more additions than with GRPO if each seed's learning rate is chosen on the other seeds, under SGD and under AdamW",
         under_all(n, &[CLAMP - 1], "under neither after Holm's correction"),
     );
     let finding = n.nested.iter().fold(finding, |finding, o| {
@@ -107,7 +110,7 @@ fn at_nested_rates(n: &Numbers) -> Finding {
 fn parts(n: &Numbers) -> Finding {
     let finding = Finding::new(
         "parts",
-        "What the clamp gains it gains by its contrast within a group, which re-weights prompts: that part alone gains, and more than the offset alone",
+        "The clamp gains by its contrast within a group, which re-weights prompts: this part alone gains, and more than the offset alone",
         under_all(n, &[REWEIGHTING - 1, APART], "both are shown under neither optimiser"),
     );
     let finding = [REWEIGHTING, OFFSET].into_iter().fold(finding, |finding, arm| {
@@ -143,15 +146,15 @@ fn twin(n: &Numbers) -> Finding {
     let agree = pairs.iter().filter(same).count();
     let finding = Finding::new(
         "twin",
-        "The tabular twin of the task predicts the sign of the clamp's gain at each multiple of the best rate",
-        holds_or(agree == pairs.len() && !pairs.is_empty(), format!("in {agree} of {} cells", pairs.len())),
+        "The tabular version of the task predicts the sign of the clamp's gain at each multiple of the best rate",
+        holds_or(agree == pairs.len() && !pairs.is_empty(), format!("in {agree} of {} settings", pairs.len())),
     )
     .value("cells", pairs.len())
     .value("cells of one sign", agree);
     pairs
         .iter()
         .fold(finding, |finding, (c, twin)| finding.value(format!("twin, {}", place(c)), twin))
-        .note("The gain in the twin is that of `clamp_gain` with the shared network, in area; a coin would agree in half of the cells.")
+        .note("The gain of the tabular version is that of `clamp_gain` with the shared network, in area; a coin would agree in half of the cells.")
 }
 
 fn divergence(n: &Numbers) -> Finding {
@@ -162,8 +165,8 @@ fn divergence(n: &Numbers) -> Finding {
         holds_when(
             less == n.cells.len(),
             2 * less > n.cells.len(),
-            format!("in {less} of {} cells", n.cells.len()),
-            format!("only in {less} of {} cells", n.cells.len()),
+            format!("in {less} of {} settings", n.cells.len()),
+            format!("only in {less} of {} settings", n.cells.len()),
         ),
     );
     showing(finding, &[0, CLAMP], &["kl", "entropy", "grad_norm"])
@@ -218,10 +221,13 @@ mod tests {
         assert_eq!(verdicts(numbers([0.0, 0.2, 0.05, 0.3], 0.001, 0.3, 0.1)), ["Holds"; 6]);
         assert_eq!(verdicts(numbers([0.0, 0.05, 0.2, -0.2], 0.001, 0.7, 0.1)), ["Fails"; 6]);
         let unclear = verdicts(numbers([0.0, 0.2, 0.05, 0.3], 0.2, 0.3, 0.1));
-        assert_eq!(unclear, ["Not told", "Not told", "Not told", "Not told", "Holds", "Holds"]);
+        assert_eq!(
+            unclear,
+            ["Inconclusive", "Inconclusive", "Inconclusive", "Inconclusive", "Holds", "Holds"]
+        );
         let mut alike = numbers([0.0, 0.2, 0.05, 0.3], 0.001, 0.3, 0.1);
         alike.nested.iter_mut().for_each(|o| o.gains[APART].corrected = 0.2);
-        assert_eq!(verdicts(alike)[2], "Not told", "both parts gain, and neither is shown to gain more");
+        assert_eq!(verdicts(alike)[2], "Inconclusive", "both parts gain, and neither is shown to gain more");
         let mut doubtful = numbers([0.0, 0.2, 0.05, 0.3], 0.001, 0.3, 0.1);
         doubtful.cells[0].gain.iter_mut().for_each(|g| g.corrected = 0.2);
         doubtful.nested[0].gains.iter_mut().for_each(|g| g.corrected = 0.2);

@@ -58,7 +58,7 @@ fn trust_region(n: &Numbers) -> Finding {
     Finding::new(
         "trust_region",
         "\"clipping π_ratio between 1-ϵ and 1+ϵ discourages π_θ from changing too much from π_θold\", as printed too",
-        holds_or(kept, "as printed a policy gets farther"),
+        holds_or(kept, "with the printed form a policy moves farther"),
     )
     .rows("trust_region", &["form", "updates", "kl_from_sampling_policy", "smallest_ratio", "j"])
     .only("updates", &[UPDATES])

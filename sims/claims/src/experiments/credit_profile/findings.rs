@@ -94,7 +94,7 @@ fn kl_grows_along(n: &Numbers) -> Finding {
     Finding::new(
         "kl_grows_along",
         "The KL term grows with the policy term, so that β = 0.04 means the same for GRPO and GRPO-λ",
-        holds_or(!kl_same || high < 1.0 + EXACT, "the KL gradient is GRPO's"),
+        holds_or(!kl_same || high < 1.0 + EXACT, "the KL gradient stays that of GRPO"),
     )
     .value("least effective β", BETA / high)
     .value("greatest", BETA / low)
@@ -135,10 +135,10 @@ fn closed_form(n: &Numbers) -> Finding {
     let geometric = largest(n.sizes.iter().map(|s| s.error));
     Finding::new(
         "closed_form",
-        "The on-policy weights of every reading are those of its closed form",
+        "The on-policy weights of every variant equal its closed form",
         all_within(1e-11, worst.max(geometric)),
     )
-    .value("readings", n.readings.len())
+    .value("variants", n.readings.len())
     .value("largest error relative to the largest weight", rounding_error(worst))
     .value("of geometric sums, T up to 2048", rounding_error(geometric))
 }

@@ -49,7 +49,7 @@ fn at(regime: Regime) -> &'static str {
     match regime {
         Regime::Equal => "at GRPO's best rate",
         Regime::Cautious => "at a sixteenth of GRPO's best rate",
-        Regime::OwnBest => "each at its own best rate",
+        Regime::OwnBest => "at tuned learning rates",
         Regime::UnitMean => "with weights of mean 1",
     }
 }
@@ -130,7 +130,7 @@ fn headline(c: &Comparison) -> Finding {
         Sign::Better => "it is faster",
         Sign::Worse => "it is slower",
         Sign::TheseTasks | Sign::Tie if gaining(c, regime).is_empty() => "no difference is shown",
-        Sign::TheseTasks | Sign::Tie => "a gain of one of the two readings alone is shown",
+        Sign::TheseTasks | Sign::Tie => "a gain of one of the two styles alone is shown",
     };
     let said = Regime::ALL.into_iter().zip(signs).map(|of| format!("{} {}", word(of), at(of.0)));
     let said = said.collect::<Vec<_>>().join("; ");
@@ -167,7 +167,7 @@ fn gap(c: &Comparison) -> Finding {
         4 => Verdict::Holds,
         _ => Verdict::HoldsWhen(list(&inside)),
     };
-    let statement = "On small exact tasks the average gap between the 16 readings of GRPO-λ and GRPO is 20 % or more, as section 4.2 reports of its training plots";
+    let statement = "On small exact tasks the average gap between the 16 variants of GRPO-λ and GRPO is 20 % or more, as section 4.2 reports of its training plots";
     Regime::ALL.into_iter().zip(means).fold(
         Finding::new("gap", statement, verdict).note("The paper says 20-50 %."),
         |finding, (regime, mean)| finding.value(format!("mean gain in % {}", at(regime)), mean),
@@ -183,7 +183,7 @@ fn regardless(c: &Comparison) -> Finding {
     let fewest = counts.iter().map(|(_, _, better, _)| *better).min().unwrap_or(0);
     let finding = Finding::new(
         "regardless",
-        "On small exact tasks every reading of GRPO-λ beats GRPO, whichever the learning rate",
+        "On small exact tasks every variant of GRPO-λ beats GRPO, whichever the learning rate",
         holds_or(
             counts.iter().all(|(_, all, better, _)| better == all),
             format!("at one of the rates {fewest} of 16 do"),
@@ -217,7 +217,7 @@ fn step_size(c: &Comparison) -> Finding {
         "its gain at the small rate is no larger than at own best rates, or with mean weight 1",
     );
     let statement =
-        "Under plain SGD the advantage of GRPO-λ at a small equal rate is a larger step, not better credit";
+        "Under plain SGD GRPO-λ gains at a small equal rate by a larger step, not by better credit";
     let finding = Finding::new("step_size", statement, verdict)
         .value("mean weight, recent", recent)
         .value("mean weight, both", both)
@@ -231,7 +231,7 @@ pub(super) fn clamp(c: &Comparison) -> Finding {
     let found = list.map(|name| (name, c.against(Regime::OwnBest, name)));
     let helps = found[0].1.over_tasks.positive() && found[1].1.gain.mid > found[2].1.gain.mid;
     let statement = "Clamping advantages at -0.1 helps learning";
-    let verdict = holds_or(helps, "at own best rates no gain of it is shown, alone or with the trace");
+    let verdict = holds_or(helps, "at tuned rates no gain from it is shown, alone or with the trace");
     let regimes = [Regime::OwnBest, Regime::Equal, Regime::UnitMean];
     showing(Finding::new("clamp", statement, verdict), &regimes, &list)
 }
@@ -359,7 +359,7 @@ mod tests {
         // Headline, four regimes, the average gap, every reading: a gain of 0.2 is 40 %.
         assert_eq!(verdicts(&made_up(0.2))[..7], ["Holds"; 7]);
         // No gain and no loss is nothing told; the average gap is 0 all the same, and not every reading beats GRPO.
-        assert_eq!(verdicts(&made_up(0.0))[..5], ["Not told"; 5]);
+        assert_eq!(verdicts(&made_up(0.0))[..5], ["Inconclusive"; 5]);
         assert_eq!(verdicts(&made_up(0.0))[5..7], ["Fails"; 2]);
         assert_eq!(verdicts(&made_up(-0.2))[..7], ["Fails"; 7]);
         // Ten percent is a gain, but not one of 20 to 50 %.
@@ -372,7 +372,7 @@ mod tests {
         c.overall[Regime::OwnBest as usize] = made_up(-0.2).overall.swap_remove(0);
         let said = findings(&c);
         assert_eq!(words(&said)[..5], ["Holds when", "Holds", "Holds", "Fails", "Holds"]);
-        assert!(said[0].verdict.detail().contains("slower each at its own best rate"), "{:?}", said[0]);
+        assert!(said[0].verdict.detail().contains("slower at tuned learning rates"), "{:?}", said[0]);
         // One MDP that is lost is named, with the readings that lose it.
         let lost = |readings: &[&str]| {
             let mut c = made_up(0.2);

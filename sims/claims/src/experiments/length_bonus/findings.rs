@@ -85,8 +85,7 @@ fn without_clamp(n: &Numbers) -> Finding {
     let moved = slopes(false).filter(|s| s.slope != 0.0).count();
     Finding::new(
         "without_clamp",
-        "Without a clamp noise rewards leave the expected length alone, under every λ, reduction, style and update of \
-         the map",
+        "Without a clamp random rewards leave the expected length as it is, under every λ, reduction, style and update",
         holds_or(moved == 0, "a setting moves it"),
     )
     .value("settings that move it", moved)
@@ -104,7 +103,7 @@ fn settings(n: &Numbers) -> Finding {
         share(&|s| s.update == "trace" && s.lambda >= 0.98 && s.reduction == "token_mean");
     let finding = Finding::new(
         "settings",
-        "With a clamp every setting lengthens responses under noise rewards",
+        "With a clamp every setting lengthens responses under random rewards",
         holds_when(
             up == all,
             paper_up == paper_all && paper_all > 0,
@@ -147,7 +146,7 @@ fn over_tasks(n: &Numbers) -> Finding {
             never.len() == reversed.len(),
             !never.is_empty(),
             format!("the reduction is {}; reversed on {said}", never.join(", ")),
-            format!("it is reversed on {said}"),
+            format!("it lowers J on {said}"),
         ),
     );
     let kinds: [Kind; 5] = [
@@ -187,9 +186,7 @@ fn law(n: &Numbers) -> Finding {
     let lawless = n.law.iter().filter(|row| !lawful(row)).count();
     Finding::new(
         "law",
-        "Under noise rewards the force on the length is ā times one vector for every reduction and every map of \
-         rewards to advantages: none without an offset or under a constant reduction; with ā > 0 shorter responses \
-         under 1/T and the token mean, longer ones with a trace",
+        "Under random rewards the expected change of the length is ā times one vector, for every reduction and every map from rewards to advantages. It is zero without an offset or under a constant reduction; with ā > 0 responses get shorter under 1/T and the token mean, and longer with a trace",
         holds_when(
             off < EXACT && lawless == 0,
             off < EXACT,

@@ -42,7 +42,7 @@ fn together(n: &Numbers, arms: &[&Arm]) -> Verdict {
     }
     if !wide.is_empty() {
         return Verdict::NotTold(format!(
-            "it lengthens there; whether the others stay within {margin:.2} tokens, {} of the start, their joint intervals do not tell: {}",
+            "it lengthens there; the joint intervals of others reach beyond {margin:.2} tokens, {} of the initial length: {}",
             percent(n.margin),
             names(&wide)
         ));
@@ -78,7 +78,7 @@ fn adamw(n: &Numbers) -> Option<Finding> {
     let arms = of_paper(n, false);
     let finding = Finding::new(
         "adamw",
-        "Under AdamW, too, responses grow longer where a trace meets a clamp, and change nowhere else",
+        "Under AdamW, too, responses grow longer with trace and clamp together, and keep their length otherwise",
         together(n, &arms),
     );
     (!arms.is_empty())
@@ -124,14 +124,16 @@ fn law(n: &Numbers) -> Option<Finding> {
     });
     let verdict = match (wrong.is_empty(), unclear.is_empty()) {
         (true, true) => Verdict::Holds,
-        (true, false) => Verdict::NotTold(format!("their joint intervals do not tell: {}", names(&unclear))),
+        (true, false) => {
+            Verdict::NotTold(format!("the joint intervals are inconclusive for: {}", names(&unclear)))
+        }
         (false, _) => Verdict::Fails(format!("another sign: {}", names(&wrong))),
     };
     let same = with(&|a, sign| a.change.mid * sign > 0.0).len();
     let [forced, shown] = forced_and_shown(n);
     let told = arms.iter().filter(|(_, sign)| sign.is_some()).count();
     (!arms.is_empty()).then(|| {
-        let statement = "Coins change the mean length with the sign of the length law under every reduction and map from rewards to advantages";
+        let statement = "Random rewards change the mean length in the direction that the length law predicts, under every reduction and map from rewards to advantages";
         Finding::new("law", statement, verdict)
             .value("settings", arms.len())
             .value("seeds", n.seeds)
@@ -149,7 +151,7 @@ fn only_together(n: &Numbers) -> Finding {
     let paper = of_paper(n, true);
     let finding = Finding::new(
         "only_together",
-        "With rewards that are coins, responses grow longer where a trace meets a clamp, and change nowhere else",
+        "Under random rewards responses grow longer with trace and clamp together, and keep their length otherwise",
         together(n, &paper),
     );
     showing(finding, "SGD")
@@ -178,7 +180,7 @@ fn dose(n: &Numbers) -> Finding {
     let rises = arms.windows(2).all(|w| w[1].change.mid > w[0].change.mid);
     let finding = Finding::new(
         "dose",
-        "The more a clamp pays on average (ā), the more responses grow",
+        "The larger the mean clamped advantage (ā), the more responses grow",
         holds_or(rises && arms.len() > 2, "the mean change does not rise with ā everywhere"),
     );
     arms.iter()
@@ -205,11 +207,11 @@ fn size(n: &Numbers, arms: &[Excess]) -> Verdict {
     match (off.is_empty(), wide.is_empty() && !arms.is_empty()) {
         (true, true) => Verdict::Holds,
         (true, false) => Verdict::NotTold(format!(
-            "95 % intervals of measured less predicted reach beyond {margin:.2} tokens: {}",
+            "95 % intervals of measured minus predicted reach beyond {margin:.2} tokens: {}",
             wide.join("; ")
         )),
         (false, _) => Verdict::Fails(format!(
-            "measured less predicted lies beyond {margin:.2} tokens: {}",
+            "measured minus predicted lies beyond {margin:.2} tokens: {}",
             off.join("; ")
         )),
     }
@@ -235,12 +237,12 @@ fn predicted(n: &Numbers) -> Finding {
         extremes(predicted.iter().map(|(_, [predicted, beyond, _])| 1.0 + beyond.mid / predicted.mid));
     let finding = Finding::new(
         "predicted",
-        "The growth is the one that the theorem predicts at the start weights: lr ā <g_λ, ∇E[T]> / E[T] per step",
+        "The growth is the one that the theorem predicts from the initial weights: lr ā <g_λ, ∇E[T]> / E[T] per step",
         size(n, &predicted),
     );
     let finding = sizes(finding.value("measured over predicted", [least, most]), n, &predicted);
     finding.only("reduction", &[TOKEN_MEAN]).only("part", &[ClampPart::Both.name()]).note(
-        "Measured is the change minus that of the same coins without a clamp; the prediction is to first order. It counts as predicted if the 95 % interval of measured minus predicted lies within the margin.",
+        "Measured is the change minus that of the same random rewards without a clamp; the prediction is to first order. It counts as predicted if the 95 % interval of measured minus predicted lies within the margin.",
     )
 }
 
@@ -252,7 +254,7 @@ fn size_of_law(n: &Numbers) -> Option<Finding> {
     (!forced.is_empty()).then(|| {
         let finding = Finding::new(
             "size_of_law",
-            "In the settings of the length law the change is the one that is predicted at the start weights",
+            "In the settings of the length law the change has the size that is predicted from the initial weights",
             size(n, &forced),
         );
         sizes(finding, n, &forced)
@@ -319,9 +321,9 @@ mod tests {
         // A tenth of two tokens.
         assert_eq!(verdict([i(-0.15, 0.1), i(-0.3, 0.25)]), ["Holds"; 2]);
         assert_eq!(verdict([i(0.01, 0.19), i(-0.1, 0.3)]), ["Holds"; 2]);
-        assert_eq!(verdict([i(-100.0, 100.0); 2]), ["Not told"; 2]);
+        assert_eq!(verdict([i(-100.0, 100.0); 2]), ["Inconclusive"; 2]);
         // Beyond the margin by the interval of one setting alone, and by the joint one.
-        assert_eq!(verdict([i(0.3, 0.5), i(0.1, 0.7)]), ["Not told"; 2]);
+        assert_eq!(verdict([i(0.3, 0.5), i(0.1, 0.7)]), ["Inconclusive"; 2]);
         assert_eq!(verdict([i(0.3, 0.5), i(0.25, 0.55)]), ["Fails"; 2]);
     }
 
@@ -349,7 +351,7 @@ mod tests {
         assert_eq!(verdict(vec![constant(2.0, 1.5), constant(-2.0, -1.0), constant(0.0, 0.05)]), ["Holds"]);
         // A force whose interval holds 0 tells no sign.
         assert_eq!(verdict(vec![constant(2.0, 1.5), constant(0.05, -3.0)]), ["Holds"]);
-        assert_eq!(verdict(vec![constant(2.0, 0.05)]), ["Not told"]);
+        assert_eq!(verdict(vec![constant(2.0, 0.05)]), ["Inconclusive"]);
         assert_eq!(verdict(vec![constant(0.0, 0.15)]), ["Fails"]);
         assert_eq!(verdict(vec![constant(2.0, -0.5)]), ["Fails"]);
         assert!(verdict(Vec::new()).is_empty());
@@ -363,6 +365,6 @@ mod tests {
         assert_eq!(verdicts(numbers(0.0, 2.0, 5.0, 3.0)), ["Holds when", "Holds", "Fails", "Holds when"]);
         // Intervals of ±0.1 about 0 are within 10 % of 2 tokens, and not of half a token.
         let short = Numbers { start: [0.5; 3], ..numbers(0.0, 2.0, 4.0, 0.0) };
-        assert_eq!(verdicts(short), ["Not told", "Holds", "Not told", "Not told"]);
+        assert_eq!(verdicts(short), ["Inconclusive", "Holds", "Inconclusive", "Inconclusive"]);
     }
 }

@@ -23,7 +23,7 @@ use shown::{figures, tables};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "noise_rewards",
-    title: "On a small transformer: do rewards that are coins lengthen responses?",
+    title: "On a small transformer: do random rewards lengthen responses?",
     claim: "With rewards that are independent of the response only a trace with clamped advantages lengthens responses",
     source: "ours; `length_bonus` on a transformer",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
@@ -58,7 +58,7 @@ struct Arm {
     mean_advantage: f64,
     /// Change of the mean length over the run, in tokens: mean over seeds, Student's t interval at 95 %.
     change: Interval,
-    /// The prediction at the start weights, the excess over it (the change less that of the same coins without a clamp, less the prediction,
+    /// The prediction at the start weights, the excess over it (the change less that of the same random rewards without a clamp, less the prediction,
     /// seed by seed), and the excess at the level of `together`; plain gradient descent only.
     predicted: Option<[Interval; 3]>,
     /// The interval of the change at a level at which, with 95 %, those of all settings hold together (Bonferroni).

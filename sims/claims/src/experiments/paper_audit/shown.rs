@@ -47,7 +47,7 @@ fn corrected(row: Record, column: &str, points: f64, adjusted: f64) -> Record {
     let said = match (adjusted < 0.05, points > 0.0) {
         (true, true) => "gain",
         (true, false) => "loss",
-        (false, _) => "not told from 0",
+        (false, _) => "inconclusive",
     };
     row.with(column, adjusted).with("after_holm", said)
 }

@@ -165,7 +165,7 @@ fn error(n: &Numbers) -> Finding {
         .filter_map(|(g, p)| match p {
             Place::Lowest => None,
             Place::Above(lower) => Some(format!("at G = {g} lower: {lower}")),
-            Place::Open(open) => Some(format!("at G = {g} not told from: {open}")),
+            Place::Open(open) => Some(format!("at G = {g} no significant difference from: {open}")),
         })
         .collect();
     let rest = rest.join("; ");
@@ -228,9 +228,9 @@ fn lambda(n: &Numbers) -> Finding {
         match place {
             Place::Above(_) => Verdict::Holds,
             Place::Lowest => Verdict::Fails("every λ below 1 has a higher one".into()),
-            Place::Open(open) => {
-                Verdict::NotTold(format!("no λ below 1 is shown to have a lower one; not told for {open}"))
-            }
+            Place::Open(open) => Verdict::NotTold(format!(
+                "no λ below 1 is shown to have a lower one; inconclusive for {open}"
+            )),
         },
     );
     with_lambdas(finding, n, ESTIMATED, |b| &b.estimated).note(format!(
@@ -248,7 +248,7 @@ fn lambda_exact(n: &Numbers) -> Finding {
         match place {
             Place::Lowest => Verdict::Holds,
             Place::Above(lower) => Verdict::Fails(format!("it is lower at λ = {lower}")),
-            Place::Open(open) => Verdict::NotTold(format!("λ = 0 is not told from {open}")),
+            Place::Open(open) => Verdict::NotTold(format!("λ = 0 is not significantly lower than {open}")),
         },
     );
     with_lambdas(finding, n, EXACT, |b| &b.exact)
@@ -321,9 +321,9 @@ mod tests {
             let errors: Vec<f64> = falling().iter().map(|e| 0.5 + (e - 0.5) * (0.1 + sign(t))).collect();
             (on.estimated, on.exact) = (errors.clone(), errors.into_iter().rev().collect());
         }
-        assert_eq!(words(&findings(&n))[4..], ["Not told"; 2]);
+        assert_eq!(words(&findings(&n))[4..], ["Inconclusive"; 2]);
         let detail = lambda(&n).verdict.detail().to_owned();
-        assert!(detail.ends_with("not told for 0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95"), "{detail}");
+        assert!(detail.ends_with("inconclusive for 0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95"), "{detail}");
     }
 
     #[test]
@@ -341,12 +341,12 @@ mod tests {
             (said.word(), said.detail()),
             (
                 "Holds when",
-                "groups are as large as 32; at G = 8 lower: Ridge RLOO; at G = 16 not told from: prefix only"
+                "groups are as large as 32; at G = 8 lower: Ridge RLOO; at G = 16 no significant difference from: prefix only"
             )
         );
         n.rows.retain(|r| r.group == 16);
         n.rows =
             GROUPS.iter().flat_map(|&group| n.rows.iter().map(move |r| Row { group, ..r.clone() })).collect();
-        assert_eq!(error(&n).verdict.word(), "Not told");
+        assert_eq!(error(&n).verdict.word(), "Inconclusive");
     }
 }

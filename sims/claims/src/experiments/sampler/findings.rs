@@ -304,7 +304,7 @@ fn law(n: &Numbers) -> Finding {
     let shares = |depths: [(usize, usize); 3]| depths.map(|(pays, all)| format!("{pays} of {all}"));
     Finding::new(
         "law",
-        "Where F is above 1, values of prefixes lower the variance, as the law of values says",
+        "Where the spread of prefix values exceeds the noise of their estimates (F > 1), values of prefixes lower the variance",
         holds_or(
             least >= 0.95,
             format!("at some group size they do at only {} of these depths", percent(least)),
@@ -389,15 +389,14 @@ fn predicted(n: &Numbers) -> Finding {
         (true, true) => Verdict::Holds,
         (true, false) => Verdict::NotTold(format!("some intervals reach beyond it: {}", open.join("; "))),
         (false, _) => Verdict::Fails(format!(
-            "missed: {}; of {} predictions {} are kept and {} not told",
+            "missed: {}; of {} predictions {} are kept and {} inconclusive",
             missed.join("; "),
             checked.len(),
             checked.len() - missed.len() - open.len(),
             open.len()
         )),
     };
-    let statement =
-        "Means over random trees that were predicted before they were measured here hold within 0.02";
+    let statement = "The means over random trees that were predicted before the measurement hold within 0.02";
     Finding::new("predicted", statement, verdict).rows("predicted", &[]).note(
         "Chains were predicted at a group size that was not said: 0.68 at T = 5, 0.79 at T = 10, 0.90 at T = 40, and \
          0.89 to 0.98 at T = 40 with free tokens.",
@@ -494,7 +493,7 @@ mod tests {
             row.ratio[POSTERIOR] = Some((0.846 + off, 0.0));
         });
         let verdict = predicted(&n).verdict;
-        assert_eq!(verdict.word(), "Not told");
+        assert_eq!(verdict.word(), "Inconclusive");
         assert!(verdict.detail().ends_with("posterior values at G = 8"), "{verdict:?}");
         n.rows.iter_mut().filter(of_eight).for_each(|row| row.ratio[KNOWN] = Some((0.95, 0.0)));
         let verdict = predicted(&n).verdict;
@@ -504,7 +503,10 @@ mod tests {
                 && !verdict.detail().contains("posterior"),
             "{verdict:?}"
         );
-        assert!(verdict.detail().ends_with("of 14 predictions 12 are kept and 1 not told"), "{verdict:?}");
+        assert!(
+            verdict.detail().ends_with("of 14 predictions 12 are kept and 1 inconclusive"),
+            "{verdict:?}"
+        );
     }
 
     #[test]
@@ -516,10 +518,10 @@ mod tests {
         };
         assert_eq!(after(|row| row.noise_over_rloo_error = Some(0.001)).verdict, Verdict::Holds);
         let near = after(|row| row.noise_over_rloo_error = Some(0.05)).verdict;
-        assert_eq!(near.word(), "Not told");
+        assert_eq!(near.word(), "Inconclusive");
         assert!(near.detail().contains("in 0 of 3 cases"), "{near:?}");
         let hidden = after(|row| (row.noise_over_rloo, row.noise_over_rloo_error) = (None, None));
-        assert_eq!(hidden.verdict.word(), "Not told");
+        assert_eq!(hidden.verdict.word(), "Inconclusive");
         assert_eq!(hidden.values["fixed intervals, cases"], 0);
     }
 

@@ -33,11 +33,11 @@ fn everyone(r: &Ranking) -> Finding {
     let excluded: Vec<&str> = r.excluded.iter().map(|e| e.entrant.name).collect();
     Finding::new(
         "everyone",
-        "Every entrant of the atlas can learn on a table",
+        "Every method of the atlas can learn on a table",
         holds_or(excluded.is_empty(), format!("not {}", excluded.join(", "))),
     )
-    .value("competitors", r.results.competitors.len())
-    .value("entrants", ENTRANTS.len())
+    .value("methods compared", r.results.competitors.len())
+    .value("methods of the atlas", ENTRANTS.len())
     .note(format!(
         "The reasons stand in the table. Entrants that need values take part twice. There is one group of {GROUP} and one step per update, so that clipping never binds."
     ))
@@ -122,7 +122,7 @@ mod tests {
     const H: &str = "Holds";
     const W: &str = "Holds when";
     const F: &str = "Fails";
-    const N: &str = "Not told";
+    const N: &str = "Inconclusive";
 
     #[test]
     fn a_field_that_beats_grpo_bears_the_statements_out_and_one_that_loses_refutes_them() {

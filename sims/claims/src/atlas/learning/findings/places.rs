@@ -29,7 +29,7 @@ pub(super) fn headline(r: &Ranking) -> Finding {
         _ if faster == all.len() => Verdict::Holds,
         _ => Verdict::HoldsWhen(said),
     };
-    let statement = "GRPO-λ learns faster than GRPO from the same responses, each at its own best rate";
+    let statement = "GRPO-λ learns faster than GRPO from the same responses, at tuned learning rates";
     showing(Finding::new("headline", statement, verdict), r, &readings(r), &GAIN)
         .value("competitors", r.results.competitors.len())
         .value("tasks", r.results.tasks.len())
@@ -53,7 +53,7 @@ pub(super) fn best(r: &Ranking) -> Finding {
         [false, true] => Verdict::HoldsWhen("against tokens".into()),
         [false, false] => Verdict::Fails("none of them, after correction for the number of methods".into()),
     };
-    let statement = "Some method that needs neither the oracle nor a teacher learns faster than GRPO (Holm-corrected paired permutation tests)";
+    let statement = "Some method that needs neither exact values nor a teacher learns faster than GRPO (Holm-corrected paired permutation tests)";
     let names = |all: Vec<usize>| all.into_iter().map(|c| r.name(c)).collect::<Vec<_>>();
     let finding =
         CostAxis::ALL.into_iter().fold(Finding::new("best", statement, verdict), |finding, axis| {
@@ -71,7 +71,7 @@ pub(super) fn coincide(r: &Ranking) -> Finding {
     let named: Vec<String> = groups.iter().map(named).collect();
     Finding::new(
         "coincide",
-        "Every method is an update of its own, also on policy with one prompt and one step per group",
+        "Every method has an update of its own, also on-policy with one prompt and one step per group",
         holds_or(groups.is_empty(), named.join("; ")),
     )
     .note("These are the same in every run (areas within 1e-9), so that only one of each group's places is information.")
@@ -119,7 +119,7 @@ pub(super) fn values(r: &Ranking) -> Finding {
 /// The gain that a method with exact values, at no charge, must show if these tasks can tell credit apart at all.
 pub(super) fn assay(r: &Ranking) -> Finding {
     let free = |c: &Competitor| c.entrant.method == "vine_ppo" && c.knowledge == Knowledge::Oracle;
-    let statement = "These tasks can tell credit from none (assay sensitivity): VinePPO with exact values at no charge learns faster than GRPO, with the tasks as the sample";
+    let statement = "These tasks can show the value of credit (assay sensitivity): VinePPO with free exact values learns faster than GRPO, with the tasks as the sample";
     let Some(c) = r.results.competitors.iter().position(free) else {
         let verdict = Verdict::NotTold("no method with exact values takes part".into());
         return Finding::new("assay", statement, verdict);
@@ -129,7 +129,7 @@ pub(super) fn assay(r: &Ranking) -> Finding {
     let verdict = match shown {
         true => Verdict::Holds,
         false => Verdict::NotTold(
-            "not even perfect credit is shown to gain here, so that no gain of another method says little about its credit"
+            "not even perfect credit is shown to gain here, so another method's lack of a gain says little about its credit"
                 .into(),
         ),
     };

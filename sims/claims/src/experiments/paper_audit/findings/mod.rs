@@ -84,7 +84,7 @@ fn whole_numbers(audit: &Audit) -> Finding {
     let neither = bad.iter().filter(|c| !c.by_two_decimals && !c.by_truncation).count();
     Finding::new(
         "whole_numbers",
-        "every printed score is a whole number of right answers out of N = 30, 83, 500, 272, 675 (greedy, one sample: \
+        "Every printed score is a whole number of right answers out of N = 30, 83, 500, 272, 675 (greedy, one sample: \
          the default of the evaluation code the paper names)",
         holds_or(bad.is_empty(), format!("{} of {} cannot be k/N rounded to three \
             decimals", bad.len(), audit.cells.len())),

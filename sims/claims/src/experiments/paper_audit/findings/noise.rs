@@ -78,7 +78,7 @@ pub(super) fn benchmark_gain(audit: &Audit) -> Finding {
         (true, _) => Verdict::Holds,
         (false, true) => Verdict::HoldsWhen(format!(
             "models are pooled ({pooled} points), training seeds are taken to add no variance and the averages to \
-             share no error of items; alone, {} cannot be told from 0",
+             share no error of items; alone, {} have no significant gain",
             list(&unclear, |m| m.name().into())
         )),
         (false, false) => Verdict::Fails(format!("the pooled gain is {pooled} points")),
@@ -129,7 +129,7 @@ pub(super) fn multiplicity(audit: &Audit) -> Finding {
     let small_corrected = gains::multiplicity(&estimates(&small));
     Finding::new(
         "multiplicity",
-        "most printed gains over GRPO are larger than test-item noise after correction for their number",
+        "Most printed gains over GRPO are larger than test-item noise after correction for their number",
         holds_or(
             2 * corrected.gains > audit.gains.len(),
             format!(
@@ -203,7 +203,7 @@ pub(super) fn selection(audit: &Audit) -> Finding {
     };
     Finding::new(
         "selection",
-        "the best of eight variants gains more than choosing the best of eight without effect would",
+        "The best of eight variants gains more than the best of eight variants without an effect would",
         verdict,
     )
     .value("standard errors that the best of 8 gains without effect", expected_max_normal(8))
@@ -232,8 +232,7 @@ pub(super) fn run_spread(audit: &Audit) -> Finding {
     let best = judged.iter().min_by(|a, b| a.2.total_cmp(&b.2)).expect("eight variants");
     let finding = Finding::new(
         "run_spread",
-        "the gains of the variants stay significant when the scatter between runs, not that \
-         of test items, is the measure",
+        "The gains of the variants stay significant if the scatter between runs, not that of test items, is taken as the error",
         holds_or(
             count(&adjusted) == judged.len(),
             format!(
@@ -280,7 +279,7 @@ pub(super) fn detectable(audit: &Audit) -> Finding {
     let share = shares.iter().sum::<f64>() / shares.len() as f64;
     let finding = Finding::new(
         "detectable",
-        "one five-benchmark average with one seed can show the gains that the paper reports",
+        "One five-benchmark average with one seed can show the gains that the paper reports",
         holds_or(
             seen == common.len(),
             format!(
