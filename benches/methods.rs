@@ -4,12 +4,12 @@
 //! and gradient, and the ratio to a bare `exp` loop over as many numbers: what no ratio-based loss can do without.
 
 use criterion::{Criterion, Throughput};
-use grpo_lambda::group::{Evidence, Group, Response};
+use grpo_lambda::group::{ExtraInputs, Group, Response};
 use grpo_lambda::methods::{REGISTRY, configure, evaluate, parse};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// A group with every evidence, half of it right, and current log-probabilities one small step away.
+/// A group with every extra input, half of it right, and current log-probabilities one small step away.
 fn group(size: usize, len: usize) -> (Vec<Group>, Vec<Vec<f64>>) {
     let old =
         |i: usize| (0..len).map(|t| -0.5 - ((t * 37 + i * 11) % 101) as f64 / 50.0).collect::<Vec<f64>>();
@@ -17,7 +17,10 @@ fn group(size: usize, len: usize) -> (Vec<Group>, Vec<Vec<f64>>) {
         .map(|i| Response {
             tokens: (0..len as u32).map(|t| t % 7).collect(),
             ref_logps: Some(old(i)),
-            evidence: Evidence { teacher_logps: Some(vec![-0.6; len]), ..Evidence::constant(len, 0.5) },
+            extra_inputs: ExtraInputs {
+                teacher_logps: Some(vec![-0.6; len]),
+                ..ExtraInputs::constant(len, 0.5)
+            },
             ..Response::graded(old(i), f64::from(i % 2 == 0))
         })
         .collect();

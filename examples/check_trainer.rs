@@ -1,4 +1,4 @@
-//! The convention behind a trainer's numbers: whose advantages, whose loss.
+//! The convention that gives a trainer's numbers: whose advantages, whose loss.
 
 use grpo_lambda::group::{Group, Response};
 use grpo_lambda_conventions::{Assumptions, Theirs, diagnose};

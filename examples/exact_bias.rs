@@ -1,4 +1,4 @@
-//! The exact bias of methods on a task of one's own: the expected update beside the policy gradient.
+//! The exact bias of methods on a task of one's own: the expected update next to the policy gradient.
 
 use grpo_lambda::methods;
 use grpo_lambda_mdp::expected::{Situation, compare, implied};
@@ -26,9 +26,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for (name, settings) in [("rloo", ""), ("grpo", ""), ("grpo_lambda", "lambda=0.9")] {
         let method = methods::parse(name, settings)?.method;
         let expected = implied(method.as_ref(), &Situation::on_policy(&tree, &policy, 4))?;
-        let beside = compare(&expected, &oracle);
-        println!("{name}: cosine {:.4} with the gradient of J, bias {:.4}", beside.cosine, beside.bias);
-        assert_eq!(beside.bias < 1e-9, name == "rloo");
+        let compared = compare(&expected, &oracle);
+        println!("{name}: cosine {:.4} with the gradient of J, bias {:.4}", compared.cosine, compared.bias);
+        assert_eq!(compared.bias < 1e-9, name == "rloo");
     }
     Ok(())
 }

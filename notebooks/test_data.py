@@ -1,4 +1,4 @@
-"""What is not there is refused by name, and a sign is told by both tests alone: python3 test_data.py"""
+"""What is not there is refused by name, and a sign is reported by both tests alone: python3 test_data.py"""
 
 import pandas as pd
 
@@ -33,9 +33,9 @@ for call, message in CASES:
     else:
         raise AssertionError(f"not refused: {message}")
 
-told = pd.DataFrame(
+reported = pd.DataFrame(
     [(0.1, 0.3, 0.04), (0.1, 0.3, 0.06), (-0.1, 0.3, 0.04), (-0.3, -0.1, 0.05)],
     columns=["gain_low_over_tasks", "gain_high_over_tasks", "p_over_tasks"],
 )
-assert list(sign_over_tasks(told)) == [1, 0, 0, -1] and sign_over_tasks(told.loc[3]) == -1
+assert list(sign_over_tasks(reported)) == [1, 0, 0, -1] and sign_over_tasks(reported.loc[3]) == -1
 print(f"{len(CASES)} refusals of data.py say what is wrong")

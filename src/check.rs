@@ -1,6 +1,6 @@
 //! Checks on a batch before any loss is computed: a wrong shape or a number that is not one is named with its place.
 
-use crate::group::{EvidenceKind, Group, Response, Series, StepValue};
+use crate::group::{Group, InputKind, Response, Series, StepValue};
 
 /// A fault in a group, with its place (indices from 0). Every message starts with the field and ends with what would be right.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -47,16 +47,16 @@ pub enum BatchError {
         "{field}[{response}] has {found} entries, {field}[0] has {expected}; every response has as many, at least one"
     )]
     Parts { field: &'static str, response: usize, found: usize, expected: usize },
-    /// Evidence the method needs and the response lacks.
+    /// Extra inputs the method needs and the response lacks.
     #[error("{}: missing for response {response}; {}", kind.name(), why(*kind))]
-    MissingEvidence { kind: EvidenceKind, response: usize },
+    MissingInput { kind: InputKind, response: usize },
 }
 
-/// The evidence that is missing, and the way out.
-fn why(kind: EvidenceKind) -> String {
+/// The extra input that is missing, and the way out.
+fn why(kind: InputKind) -> String {
     let (name, provider) = (kind.name(), kind.provided_by());
     match kind.json() {
-        None if kind == EvidenceKind::RefLogps => {
+        None if kind == InputKind::RefLogps => {
             "beta is not 0, so every token needs its log-probability under the reference; give them, or set beta=0"
                 .to_owned()
         }
@@ -78,7 +78,7 @@ fn why(kind: EvidenceKind) -> String {
 /// let error = check::group(&group, &[vec![-0.7], vec![-0.7, f64::NAN]], &[]).unwrap_err();
 /// assert_eq!(error.to_string(), "logps[1][1] = NaN; must be a finite number");
 /// ```
-pub fn group(group: &Group, logps: &[Vec<f64>], needs: &[EvidenceKind]) -> Result<(), BatchError> {
+pub fn group(group: &Group, logps: &[Vec<f64>], needs: &[InputKind]) -> Result<(), BatchError> {
     if group.responses.len() == 1 && logps.len() == 1 {
         return Err(BatchError::SingleResponse);
     }
@@ -93,7 +93,7 @@ pub fn group(group: &Group, logps: &[Vec<f64>], needs: &[EvidenceKind]) -> Resul
 ///
 /// # Errors
 /// The first [`BatchError`] found.
-pub fn responses(group: &Group, logps: &[Vec<f64>], needs: &[EvidenceKind]) -> Result<(), BatchError> {
+pub fn responses(group: &Group, logps: &[Vec<f64>], needs: &[InputKind]) -> Result<(), BatchError> {
     let responses = group.responses.len();
     if logps.len() != responses {
         return Err(BatchError::Count { field: "logps", found: logps.len(), expected: responses });
@@ -114,13 +114,13 @@ pub fn responses(group: &Group, logps: &[Vec<f64>], needs: &[EvidenceKind]) -> R
 
 /// Hidden states as wide as those of the first response that has any; each response's own are known to agree.
 fn check_widths(group: &Group) -> Result<(), BatchError> {
-    let width = |(i, r): (usize, &Response)| Some((i, r.evidence.hidden.as_ref()?.first()?.len()));
+    let width = |(i, r): (usize, &Response)| Some((i, r.extra_inputs.hidden.as_ref()?.first()?.len()));
     let mut widths = group.responses.iter().enumerate().filter_map(width);
     let Some((first, expected)) = widths.next() else { return Ok(()) };
     match widths.find(|(_, found)| *found != expected) {
         None => Ok(()),
         Some((response, found)) => {
-            let (field, token) = (EvidenceKind::Hidden.name(), 0);
+            let (field, token) = (InputKind::Hidden.name(), 0);
             Err(BatchError::Width { field, response, token, found, first, expected })
         }
     }
@@ -128,7 +128,7 @@ fn check_widths(group: &Group) -> Result<(), BatchError> {
 
 /// Checks that every response has as many numbers, at least one.
 fn check_parts(group: &Group) -> Result<(), BatchError> {
-    let counts = |r: &Response| r.evidence.reward_parts.as_ref().map(Vec::len);
+    let counts = |r: &Response| r.extra_inputs.reward_parts.as_ref().map(Vec::len);
     let expected = group.responses.first().and_then(counts);
     let found = group.responses.iter().map(counts).enumerate();
     let differs = |(response, found): (usize, Option<usize>)| match (found, expected) {
@@ -140,11 +140,11 @@ fn check_parts(group: &Group) -> Result<(), BatchError> {
     found.filter_map(differs).next().map_or(Ok(()), Err)
 }
 
-fn check_response(i: usize, r: &Response, logps: &[f64], needs: &[EvidenceKind]) -> Result<(), BatchError> {
-    // A response without a token counts with its reward alone: it needs no evidence, and has none of a token.
+fn check_response(i: usize, r: &Response, logps: &[f64], needs: &[InputKind]) -> Result<(), BatchError> {
+    // A response without a token counts with its reward alone: it needs no extra inputs, and has none of a token.
     let has_tokens = !(logps.is_empty() && r.old_logps.is_empty());
     if let Some(&kind) = needs.iter().find(|kind| has_tokens && !kind.is_in(r)) {
-        return Err(BatchError::MissingEvidence { kind, response: i });
+        return Err(BatchError::MissingInput { kind, response: i });
     }
     let len = logps.len();
     let reference = r.ref_logps.as_deref().map(|values| ("ref_logps", values));
@@ -153,7 +153,7 @@ fn check_response(i: usize, r: &Response, logps: &[f64], needs: &[EvidenceKind])
     {
         check_series(i, field, Series::PerToken(values), len)?;
     }
-    for (kind, series) in r.evidence.series() {
+    for (kind, series) in r.extra_inputs.series() {
         check_series(i, kind.name(), series, len)?;
     }
     if !r.tokens.is_empty() && r.tokens.len() != len {

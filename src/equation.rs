@@ -1,6 +1,6 @@
 //! The objective a method optimises, as an equation with its numbers.
 //!
-//! Here stands the vocabulary. Each part of a method has its `equation` beside its formula, so that the text shows the numbers that are
+//! Here stands the vocabulary. Each part of a method has its `equation` next to its formula, so that the text shows the numbers that are
 //! computed with.
 //!
 //! ```

@@ -69,8 +69,8 @@ impl Kl {
                 return ValueAndSlope { value: inverse.value - 1.0 + d, slope: 1.0 - inverse.slope };
             }
             // expm1 keeps the value (it is d^2/2) and the slope (it is d) accurate when the two policies are close.
-            let inverse_less_one = (-d).exp_m1();
-            ValueAndSlope { value: inverse_less_one + d, slope: -inverse_less_one }
+            let inverse_minus_one = (-d).exp_m1();
+            ValueAndSlope { value: inverse_minus_one + d, slope: -inverse_minus_one }
         };
         match self {
             Kl::K1 => ValueAndSlope { value: d, slope: 1.0 },

@@ -1,4 +1,4 @@
-//! Metrics of a loss evaluation beside its value: sums and maxima that merge across responses and micro-batches.
+//! Metrics of a loss evaluation next to its value: sums and maxima that merge across responses and micro-batches.
 
 /// Counts, sums and maxima over unmasked tokens.
 #[derive(Clone, Debug, Default, PartialEq)]

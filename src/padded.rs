@@ -4,7 +4,7 @@
 //! statistic: multiplied by 0 it still decays a trace, shifts positions, and spoils everything if it holds no number. Compress
 //! every row to its trained tokens first, and scatter the gradient back.
 
-use crate::group::{Evidence, EvidenceKind, EvidenceSource, PerStep, Series, StatePerToken};
+use crate::group::{ExtraInputs, InputKind, InputSource, PerStep, Series, StatePerToken};
 use std::convert::Infallible;
 
 /// The entries of `row` where `mask` holds.
@@ -21,28 +21,28 @@ pub fn compress<T: Clone>(row: &[T], mask: &[bool]) -> Vec<T> {
     row.iter().zip(mask).filter(|(_, mask)| **mask).map(|(x, _)| x.clone()).collect()
 }
 
-/// The evidence of the tokens where `mask` holds. Steps and reasoning tokens, which have no slot each, count trained tokens already and stay
+/// The extra inputs of the tokens where `mask` holds. Steps and reasoning tokens, which have no slot each, count trained tokens already and stay
 /// as they are, and so does what does not have one entry per slot: [`crate::check`] names it.
-pub fn compress_evidence(evidence: &Evidence, mask: &[bool]) -> Evidence {
-    let Ok(compressed) = Evidence::read(&mut Compressed { evidence, mask });
+pub fn compress_inputs(extra_inputs: &ExtraInputs, mask: &[bool]) -> ExtraInputs {
+    let Ok(compressed) = ExtraInputs::read(&mut Compressed { extra_inputs, mask });
     compressed
 }
 
 struct Compressed<'a> {
-    evidence: &'a Evidence,
+    extra_inputs: &'a ExtraInputs,
     mask: &'a [bool],
 }
 
 impl<'a> Compressed<'a> {
-    fn series(&self, kind: EvidenceKind) -> Option<Series<'a>> {
-        self.evidence.series().find(|(found, _)| *found == kind).map(|(_, series)| series)
+    fn series(&self, kind: InputKind) -> Option<Series<'a>> {
+        self.extra_inputs.series().find(|(found, _)| *found == kind).map(|(_, series)| series)
     }
 }
 
-impl EvidenceSource for Compressed<'_> {
+impl InputSource for Compressed<'_> {
     type Error = Infallible;
 
-    fn numbers(&mut self, kind: EvidenceKind) -> Result<Option<Vec<f64>>, Infallible> {
+    fn numbers(&mut self, kind: InputKind) -> Result<Option<Vec<f64>>, Infallible> {
         Ok(self.series(kind).and_then(|series| match series {
             Series::PerToken(row) if row.len() == self.mask.len() => Some(compress(row, self.mask)),
             Series::PerToken(row) | Series::PerReasoningToken(row) | Series::PerReward(row) => {
@@ -52,12 +52,12 @@ impl EvidenceSource for Compressed<'_> {
         }))
     }
 
-    fn steps(&mut self, kind: EvidenceKind) -> Result<Option<PerStep>, Infallible> {
+    fn steps(&mut self, kind: InputKind) -> Result<Option<PerStep>, Infallible> {
         let steps = self.series(kind);
         Ok(steps.and_then(|s| if let Series::PerStep(steps) = s { Some(steps.to_vec()) } else { None }))
     }
 
-    fn states(&mut self, kind: EvidenceKind) -> Result<Option<StatePerToken>, Infallible> {
+    fn states(&mut self, kind: InputKind) -> Result<Option<StatePerToken>, Infallible> {
         Ok(self.series(kind).and_then(|series| match series {
             Series::StatePerToken(states) if states.len() == self.mask.len() => {
                 Some(compress(states, self.mask))

@@ -1,14 +1,14 @@
-//! Algorithm 2's stand-in for `log pi`: the soft clamp `v = 1 + sigma(log pi - 1)` and the ways to read `w @ v`.
+//! Algorithm 2's substitute for `log pi`: the soft clamp `v = 1 + sigma(log pi - 1)` and the ways to read `w @ v`.
 //!
 //! The paper multiplies the loss of token `t` by `eps^w = w @ (1 + sigma(log pi - 1))`, because `w log pi` was unstable. As
 //! printed, the replacement is always positive and nearly constant (in `(1, 1.269]`, slope at most 0.197), while `log pi` is
-//! negative: its sign and size are not those of what it replaces (erratum E17). `@` has three readings (E16).
+//! negative: its sign and size are not those of what it replaces (erratum E17). `@` has three variants (E16).
 
 use crate::trace::Trace;
 
-/// The reading of `w @ v`. `M` is the trace matrix, `w = M 1` its row sums.
+/// The variant of `w @ v`. `M` is the trace matrix, `w = M 1` its row sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reading {
+pub enum Variant {
     /// (a) Matrix times vector: `(M v)_t`. The default.
     Matrix,
     /// (b) Element by element: `w_t v_t`.
@@ -29,8 +29,8 @@ pub enum Squash {
 /// The weights of epsilon-weight, as a function of current log-probabilities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SoftClamp {
-    /// The reading of `w @ v`.
-    pub reading: Reading,
+    /// The variant of `w @ v`.
+    pub variant: Variant,
     /// The function that bounds `log pi`.
     pub squash: Squash,
     /// True if the gradient flows through `v`; the paper does not say.
@@ -65,10 +65,10 @@ impl SoftClamp {
     pub fn weights(self, trace: &dyn Trace, logps: &[f64]) -> SoftWeights {
         let (v, slopes): (Vec<f64>, Vec<f64>) = logps.iter().map(|&l| self.squash(l)).unzip();
         let rows = || trace.row_sums(v.len());
-        let weights = match self.reading {
-            Reading::Matrix => trace.apply(&v),
-            Reading::Elementwise => rows().iter().zip(&v).map(|(w, v)| w * v).collect(),
-            Reading::Inner => vec![rows().iter().zip(&v).map(|(w, v)| w * v).sum(); v.len()],
+        let weights = match self.variant {
+            Variant::Matrix => trace.apply(&v),
+            Variant::Elementwise => rows().iter().zip(&v).map(|(w, v)| w * v).collect(),
+            Variant::Inner => vec![rows().iter().zip(&v).map(|(w, v)| w * v).sum(); v.len()],
         };
         SoftWeights { weights, slopes }
     }
@@ -80,10 +80,10 @@ impl SoftClamp {
             return;
         }
         let len = values.len();
-        let dv: Vec<f64> = match self.reading {
-            Reading::Matrix => trace.adjoint(values),
-            Reading::Elementwise => trace.row_sums(len).iter().zip(values).map(|(w, l)| w * l).collect(),
-            Reading::Inner => {
+        let dv: Vec<f64> = match self.variant {
+            Variant::Matrix => trace.adjoint(values),
+            Variant::Elementwise => trace.row_sums(len).iter().zip(values).map(|(w, l)| w * l).collect(),
+            Variant::Inner => {
                 let total: f64 = values.iter().sum();
                 trace.row_sums(len).iter().map(|w| w * total).collect()
             }
@@ -95,10 +95,10 @@ impl SoftClamp {
 
     /// `u_t = ..`, what the loss of a token is multiplied by.
     pub fn equation(self) -> String {
-        let weight = match self.reading {
-            Reading::Matrix => "sum_k E[t,k] v_k",
-            Reading::Elementwise => "v_t sum_k E[t,k]",
-            Reading::Inner => "sum_j v_j sum_k E[j,k]",
+        let weight = match self.variant {
+            Variant::Matrix => "sum_k E[t,k] v_k",
+            Variant::Elementwise => "v_t sum_k E[t,k]",
+            Variant::Inner => "sum_j v_j sum_k E[j,k]",
         };
         let squash = match self.squash {
             Squash::Sigmoid => "sigma",

@@ -8,16 +8,16 @@
 //! GRPO with a token mean has `w_t = 1` everywhere. The mean over a response's tokens is the factor by which a method's gradient
 //! exceeds that, which acts like a larger learning rate (for an optimiser without normalisation) and a smaller KL coefficient.
 
-use crate::group::{Evidence, EvidenceKind, Group, Response};
+use crate::group::{ExtraInputs, Group, InputKind, Response};
 use crate::methods::{self, Configured};
 
 /// Log-probability of every token where weights depend on it (the soft clamp of GRPO-lambda's `update=weight`).
 pub const LOG_PROB: f64 = -1.0;
 
-/// The weight of every token of a right response of `len` tokens beside a wrong one of the same length, on-policy, the KL term
+/// The weight of every token of a right response of `len` tokens next to a wrong one of the same length, on-policy, the KL term
 /// left out.
 ///
-/// `A` is the response's largest advantage, so a method that credits one token alone has weight 1 there. Evidence is neutral, see
+/// `A` is the response's largest advantage, so a method that credits one token alone has weight 1 there. Extra inputs are neutral, see
 /// [`assumed`]. Where a method has no policy term for such a response, every weight is 0.
 ///
 /// # Panics
@@ -34,7 +34,7 @@ pub fn token_weights(configured: &Configured, len: usize) -> Vec<f64> {
     let response = |reward| Response {
         tokens: vec![if reward == 1.0 { 1 } else { 0 }; len],
         ref_logps: Some(vec![LOG_PROB; len]),
-        evidence: Evidence::neutral(len, LOG_PROB),
+        extra_inputs: ExtraInputs::neutral(len, LOG_PROB),
         ..Response::graded(vec![LOG_PROB; len], reward)
     };
     let group = Group { responses: vec![response(1.0), response(0.0)] };
@@ -46,16 +46,16 @@ pub fn token_weights(configured: &Configured, len: usize) -> Vec<f64> {
     batch.dlogps[0].iter().map(|d| -d * (2 * len) as f64 / advantage).collect()
 }
 
-/// The neutral evidence that [`token_weights`] assumes where a method reads evidence, in words.
+/// The neutral extra inputs that [`token_weights`] assumes where a method reads extra inputs, in words.
 ///
 /// ```
-/// use grpo_lambda::group::EvidenceKind;
-/// let entropies = grpo_lambda::token_weights::assumed(EvidenceKind::Entropies);
+/// use grpo_lambda::group::InputKind;
+/// let entropies = grpo_lambda::token_weights::assumed(InputKind::Entropies);
 /// assert_eq!(entropies, Some("every token has the same entropy, above any threshold"));
 /// ```
-pub fn assumed(kind: EvidenceKind) -> Option<&'static str> {
+pub fn assumed(kind: InputKind) -> Option<&'static str> {
     match kind {
-        EvidenceKind::Tokens => Some("the two responses part at their first token"),
+        InputKind::Tokens => Some("the two responses part at their first token"),
         // `None` for the reference: the KL term is left out, and a penalty in the reward is 0 where the policy is the reference.
         kind => kind.neutral(),
     }

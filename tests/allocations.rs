@@ -5,7 +5,7 @@
 // A `GlobalAlloc` cannot be written without it; this one only counts and forwards to the system allocator.
 #![allow(unsafe_code)]
 
-use grpo_lambda::group::{Evidence, Group, Response};
+use grpo_lambda::group::{ExtraInputs, Group, Response};
 use grpo_lambda::methods::{REGISTRY, configure};
 use grpo_lambda::settings::Kind;
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -55,7 +55,7 @@ fn response(len: usize) -> Response {
     Response {
         tokens: vec![1; len],
         ref_logps: Some(vec![-0.9; len]),
-        evidence: Evidence { teacher_logps: Some(vec![-0.6; len]), ..Evidence::constant(len, 0.5) },
+        extra_inputs: ExtraInputs { teacher_logps: Some(vec![-0.6; len]), ..ExtraInputs::constant(len, 0.5) },
         ..Response::graded(vec![-0.7; len], 1.0)
     }
 }

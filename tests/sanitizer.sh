@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the tests of the decoder, whose arithmetic holds the `unsafe` of the CPU, under AddressSanitizer: what reads or writes beside its memory ends the
+# Runs the tests of the decoder, whose arithmetic holds the `unsafe` of the CPU, under AddressSanitizer: what reads or writes next to its memory ends the
 # run with the place. Needs a nightly toolchain (NIGHTLY names another than `nightly`). miri cannot run the vector instructions; where the toolchain has
 # it, it runs the rest: the unit tests of the grader's arithmetic.
 set -euo pipefail

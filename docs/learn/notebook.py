@@ -1,4 +1,4 @@
-"""Makes course.ipynb of the pages: `python docs/learn/notebook.py`. A page's Python blocks become cells, the text blocks behind them their output."""
+"""Makes course.ipynb of the pages: `python docs/learn/notebook.py`. A page's Python blocks become cells, the text blocks after them their output."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-//! What `llm-train --version` says beside the number: the commit, and the features that were switched on.
+//! What `llm-train --version` says besides the number: the commit, and the features that were switched on.
 
 use std::process::Command;
 
@@ -14,7 +14,7 @@ fn main() {
     println!("cargo:rustc-env=LLM_TRAIN_COMMIT={}", commit());
 }
 
-/// The commit of a release build; a development build would be compiled anew with every commit to know it.
+/// The commit of a release build; a development build would be compiled again with every commit to know it.
 fn commit() -> String {
     if std::env::var("PROFILE").as_deref() != Ok("release") {
         return "development build".to_owned();

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# build.sh [FOLDER] - llm-train for CUDA cards, in one command; stripped and packed in FOLDER (target/cuda/carry) with run.sh beside it.
+# build.sh [FOLDER] - llm-train for CUDA cards, in one command; stripped and packed in FOLDER (target/cuda/carry) with run.sh next to it.
 #
 # To build: cargo and a C linker. Nothing of CUDA is needed, and none of it is linked: its libraries are opened when the program runs.
 # To run on a card: an NVIDIA driver and the runtime libraries libcublas and libnvrtc of CUDA 13 (driver R580 or newer) or CUDA 12

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# run.sh [PROGRAM] ARGUMENTS... - runs llm-train (or PROGRAM, packed beside this script) with the CUDA libraries of this machine.
+# run.sh [PROGRAM] ARGUMENTS... - runs llm-train (or PROGRAM, packed next to this script) with the CUDA libraries of this machine.
 #
 # Libraries are looked for in LD_LIBRARY_PATH as it is, the nvidia-* packages of python3, CUDA_HOME, CUDA_PATH, /usr/local/cuda, /opt/cuda,
 # and where container images put the driver; what the linker's cache knows is found anyhow.

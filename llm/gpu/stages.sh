@@ -82,7 +82,7 @@ keep() {
   mv "$file.part" "$file"
 }
 
-# llm-train gpu-check on the PTX machine, as CSV: stand-ins take the places of the driver, NVRTC and cuBLAS. rehearsed FILE HEAD
+# llm-train gpu-check on the PTX machine, as CSV: substitutes take the places of the driver, NVRTC and cuBLAS. rehearsed FILE HEAD
 rehearsed() {
   local cuda=$out/work/cuda
   in_time
@@ -167,7 +167,7 @@ memory() {
   kernels=$(sed -n 's/^KERNEL([0-9]*, \([a-z_]*\)).*/\1/p' llm/crates/gpu/src/kernels/*.cu)
   [ -z "$rehearse" ] || kernels=rms_norm
   rm -f "$out"/work/*.row
-  # Nothing is timed, so several run beside each other. racecheck of all kernels in one process takes many minutes.
+  # Nothing is timed, so several run next to each other. racecheck of all kernels in one process takes many minutes.
   checked memcheck &
   checked synccheck &
   for kernel in $kernels; do

@@ -22,7 +22,7 @@ use super::deviation::mean;
 pub enum ClampPart {
     /// No clamp.
     None,
-    /// The clamp less its mean over the group.
+    /// The clamp minus its mean over the group.
     Reweighting,
     /// The mean of the clamp over the group, added to the advantages without one.
     Offset,

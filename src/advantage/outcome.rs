@@ -136,7 +136,7 @@ impl OutcomeAdvantage {
         rewards.iter().enumerate().map(own).collect()
     }
 
-    /// The reward at `place` less its baseline, in a group with the mean `centre`. 0 where all other sets are without a reward.
+    /// The reward at `place` minus its baseline, in a group with the mean `centre`. 0 where all other sets are without a reward.
     fn centred(&self, rewards: &[Option<f64>], (place, reward): (usize, f64), centre: f64) -> f64 {
         let set = match self.baseline {
             Baseline::GroupMean | Baseline::BatchMean => return reward - centre,

@@ -1,4 +1,4 @@
-use super::{Assignment, evidence};
+use super::{Assignment, needed};
 use crate::advantage::OutcomeAdvantage;
 use crate::equation::{Part, number};
 use crate::group::{Group, Response, by_group};
@@ -9,7 +9,7 @@ use crate::group::{Group, Response, by_group};
 /// A_i = sum_k w_k A_i^k,      A_i^k the outcome advantage of part k
 /// ```
 /// A part with a large spread cannot drown another one, as it does in the sum of rewards. The parts are the response's
-/// [`reward_parts`](crate::group::Evidence::reward_parts); its reward itself does not enter, but where it is missing all parts are.
+/// [`reward_parts`](crate::group::ExtraInputs::reward_parts); its reward itself does not enter, but where it is missing all parts are.
 ///
 /// Source: GDPO, arXiv 2601.05242; verl `gdpo`, TRL `normalize_then_sum`.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,7 +25,7 @@ impl Decoupled {
     fn part(group: &Group, active: &[bool], k: usize) -> Vec<Option<f64>> {
         let value = |(r, active): (&Response, &bool)| {
             let counted = *active && r.reward.is_some();
-            let parts = || evidence(&r.evidence.reward_parts, "reward_parts");
+            let parts = || needed(&r.extra_inputs.reward_parts, "reward_parts");
             counted.then(|| parts().get(k).copied()).flatten()
         };
         group.responses.iter().zip(active).map(value).collect()
@@ -36,7 +36,7 @@ impl Assignment for Decoupled {
     fn advantages(&self, batch: &[Group], active: &[bool]) -> Vec<Vec<f64>> {
         let responses: Vec<&Response> = batch.iter().flat_map(|g| &g.responses).collect();
         let counted = responses.iter().zip(active).filter(|(r, active)| **active && r.reward.is_some());
-        let parts = counted.map(|(r, _)| evidence(&r.evidence.reward_parts, "reward_parts").len()).max();
+        let parts = counted.map(|(r, _)| needed(&r.extra_inputs.reward_parts, "reward_parts").len()).max();
         let mut sums = vec![0.0; responses.len()];
         for k in 0..parts.unwrap_or(0) {
             let of_group = |(group, own)| Self::part(group, own, k);

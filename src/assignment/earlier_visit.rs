@@ -1,4 +1,4 @@
-use super::{Assignment, counted, evidence};
+use super::{Assignment, counted, needed};
 use crate::advantage::{Baseline, OutcomeAdvantage, Scale};
 use crate::equation::{Part, number};
 use crate::group::{Group, Response};
@@ -10,7 +10,7 @@ use crate::systematic::Guard;
 /// A_i = r_i - J'                                       low < J' < high: the group is one set
 /// A_i = r_i - mean reward of the other sets            else
 /// ```
-/// `J'` is the first of the response's [`reward_parts`](crate::group::Evidence::reward_parts), the same for the whole group; 0 at a prompt's
+/// `J'` is the first of the response's [`reward_parts`](crate::group::ExtraInputs::reward_parts), the same for the whole group; 0 at a prompt's
 /// first visit. It does not depend on the group, so that the expected update is the policy gradient.
 ///
 /// Source: ours.
@@ -32,7 +32,7 @@ impl Assignment for EarlierVisit {
         let compared = self.other_sets().of_batch(&rewards).into_iter().flatten();
         let advantages = |((r, counts), compared): ((&Response, bool), f64)| match r.reward {
             Some(reward) if counts => {
-                let earlier = evidence(&r.evidence.reward_parts, "reward_parts");
+                let earlier = needed(&r.extra_inputs.reward_parts, "reward_parts");
                 let earlier = *earlier.first().expect("the mean reward of the earlier visit");
                 vec![if self.guard.open(earlier) { reward - earlier } else { compared }; r.len()]
             }
@@ -48,7 +48,7 @@ impl Assignment for EarlierVisit {
             "credit",
             format!(
                 "{token} = r_i - J' where {low} < J' < {high}, J' the mean reward of the prompt's earlier visit; \
-                 else r_i less the mean reward of the {}",
+                 else r_i minus the mean reward of the {}",
                 closed.others()
             ),
         )]

@@ -1,4 +1,4 @@
-use super::{Assignment, each_counted, evidence};
+use super::{Assignment, each_counted, needed};
 use crate::advantage::gae;
 use crate::equation::{Part, number};
 use crate::group::Group;
@@ -24,7 +24,7 @@ impl Assignment for Gae {
         each_counted(batch, active, |r, reward| {
             let mut rewards = vec![0.0; r.len()];
             rewards[r.len() - 1] = reward;
-            gae(&rewards, evidence(&r.evidence.values, "values"), self.gamma, self.lambda)
+            gae(&rewards, needed(&r.extra_inputs.values, "values"), self.gamma, self.lambda)
         })
     }
 

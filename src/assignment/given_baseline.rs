@@ -1,4 +1,4 @@
-use super::{Assignment, each_counted, evidence};
+use super::{Assignment, each_counted, needed};
 use crate::equation::Part;
 use crate::group::{Group, Response};
 use crate::method::Coupling;
@@ -8,8 +8,8 @@ use crate::method::Coupling;
 /// ```text
 /// A_i = r_i - r_greedy
 /// ```
-/// The baseline is the first of the response's [`reward_parts`](crate::group::Evidence::reward_parts). It is independent of the response, so that the expected
-/// update is the policy gradient. A group of one response has an advantage.
+/// The baseline is the first of the response's [`reward_parts`](crate::group::ExtraInputs::reward_parts). It is independent of the response, so that
+/// the expected update is the policy gradient. A group of one response has an advantage.
 ///
 /// Source: ReMax, arXiv 2310.10505; verl `remax`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,7 +18,7 @@ pub struct GivenBaseline;
 impl Assignment for GivenBaseline {
     fn advantages(&self, batch: &[Group], active: &[bool]) -> Vec<Vec<f64>> {
         let advantages = |r: &Response, reward: f64| {
-            let greedy = evidence(&r.evidence.reward_parts, "reward_parts");
+            let greedy = needed(&r.extra_inputs.reward_parts, "reward_parts");
             vec![reward - greedy.first().expect("the reward of the greedy response"); r.len()]
         };
         each_counted(batch, active, advantages)

@@ -99,11 +99,11 @@ pub trait Assignment: Send + Sync + std::fmt::Debug {
     /// Advantages of every response in flat order, each of length `T`. Constant in the parameters.
     ///
     /// `active[i]` says whether response `i` carries weight. The reward of a masked response counts in its group's
-    /// statistics and prefix tree; its evidence and log-probabilities, which may hold anything, are not looked at. A response without a reward gets 0 and
-    /// counts nowhere.
+    /// statistics and prefix tree; its extra inputs and log-probabilities, which may hold anything, are not looked at. A response without a reward
+    /// gets 0 and counts nowhere.
     ///
     /// # Panics
-    /// If evidence of an active response is missing or has another length.
+    /// If an extra input of an active response is missing or has another length.
     fn advantages(&self, batch: &[Group], active: &[bool]) -> Vec<Vec<f64>>;
 
     /// The tokens of every response in flat order that keep an advantage, whoever gives it; the others get 0. `None` masks no token.
@@ -125,7 +125,7 @@ pub trait Assignment: Send + Sync + std::fmt::Debug {
         Coupling::Everything
     }
 
-    /// True if a response's advantages depend on its own tokens or evidence, beyond reward and length; true is always right.
+    /// True if a response's advantages depend on its own tokens or extra inputs, beyond reward and length; true is always right.
     fn reads_tokens(&self) -> bool {
         true
     }
@@ -178,7 +178,7 @@ pub(crate) fn each_counted(
     counted(batch, active).map(row).collect()
 }
 
-/// Evidence that the method declared to need.
-pub(crate) fn evidence<'a, T>(field: &'a Option<Vec<T>>, name: &str) -> &'a [T] {
-    field.as_deref().unwrap_or_else(|| panic!("{name}: evidence the method needs is missing"))
+/// Extra inputs that the method declared to need.
+pub(crate) fn needed<'a, T>(field: &'a Option<Vec<T>>, name: &str) -> &'a [T] {
+    field.as_deref().unwrap_or_else(|| panic!("{name}: an extra input that the method needs is missing"))
 }

@@ -1,4 +1,4 @@
-use super::{Assignment, counted, evidence};
+use super::{Assignment, counted, needed};
 use crate::advantage::{OutcomeAdvantage, Std, all_equal};
 use crate::equation::{Part, inner, number};
 use crate::group::{Group, Response, by_group};
@@ -27,7 +27,7 @@ impl PenalisedReward {
         if self.beta == 0.0 || !active || r.is_empty() {
             return Some(reward);
         }
-        let reference = evidence(&r.ref_logps, "ref_logps");
+        let reference = needed(&r.ref_logps, "ref_logps");
         let kl: f64 = r.old_logps.iter().zip(reference).map(|(old, reference)| old - reference).sum();
         Some(reward - self.beta * kl)
     }
@@ -82,7 +82,7 @@ impl Assignment for PenalisedReward {
 pub struct OverResponses {
     /// The assignment whose advantages are scaled.
     pub inner: Box<dyn Assignment>,
-    /// True if a masked response has an advantage, from its reward alone; false where advantages are made of evidence, which it may lack.
+    /// True if a masked response has an advantage, from its reward alone; false where advantages are made of extra inputs, which it may lack.
     pub masked: bool,
 }
 

@@ -31,7 +31,7 @@ pub struct PrefixControl {
     pub shrinkage: f64,
     /// True if actions have values of their own; else only prefixes do.
     pub action: bool,
-    /// `lambda` in `[0,1]` of the sum of TD errors; 1 where the credit is the reward less a value. Below 1 it is biased: the values are
+    /// `lambda` in `[0,1]` of the sum of TD errors; 1 where the credit is the reward minus a value. Below 1 it is biased: the values are
     /// estimates. Without effect where actions have values of their own.
     pub lambda: f64,
 }

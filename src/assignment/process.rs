@@ -1,4 +1,4 @@
-use super::{Assignment, counted, evidence};
+use super::{Assignment, counted, needed};
 use crate::advantage::{Baseline, OutcomeAdvantage, Scale};
 use crate::equation::{Part, number};
 use crate::group::{Group, Response, by_group};
@@ -33,7 +33,7 @@ const OUTCOME: OutcomeAdvantage =
 impl ProcessCredit {
     /// The process terms of the responses of one group; zeros for a response that does not count.
     fn process_terms(&self, group: &[(&Response, bool)]) -> Vec<Vec<f64>> {
-        let rewards = |r: &Response| evidence(&r.evidence.process_rewards, "process_rewards").to_vec();
+        let rewards = |r: &Response| needed(&r.extra_inputs.process_rewards, "process_rewards").to_vec();
         let rows: Vec<Option<Vec<f64>>> =
             group.iter().map(|(r, counts)| counts.then(|| rewards(r))).collect();
         let mean = |row: &Vec<f64>| row.iter().sum::<f64>() / row.len() as f64;

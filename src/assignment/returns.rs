@@ -1,4 +1,4 @@
-use super::{Assignment, each_counted, evidence};
+use super::{Assignment, each_counted, needed};
 use crate::equation::{Part, number};
 use crate::group::{Group, Response};
 use crate::method::Coupling;
@@ -23,7 +23,7 @@ impl ReturnsToGo {
     fn rewards_to_go(&self, r: &Response, reward: f64) -> Vec<f64> {
         let mut rewards = vec![0.0; r.len()];
         if self.beta != 0.0 {
-            let reference = evidence(&r.ref_logps, "ref_logps");
+            let reference = needed(&r.ref_logps, "ref_logps");
             for ((reward, old), reference) in rewards.iter_mut().zip(&r.old_logps).zip(reference) {
                 *reward = -self.beta * (old - reference);
             }

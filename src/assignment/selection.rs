@@ -1,4 +1,4 @@
-use super::evidence;
+use super::needed;
 use crate::equation::number;
 use crate::group::Group;
 use crate::method::Coupling;
@@ -38,7 +38,7 @@ impl EntropySelection {
     pub fn of_batch(&self, batch: &[Group], counts: &[bool]) -> Vec<Vec<bool>> {
         let responses = batch.iter().flat_map(|g| &g.responses).zip(counts);
         let entropies: Vec<(usize, Option<&[f64]>)> = responses
-            .map(|(r, counts)| (r.len(), counts.then(|| evidence(&r.evidence.entropies, "entropies"))))
+            .map(|(r, counts)| (r.len(), counts.then(|| needed(&r.extra_inputs.entropies, "entropies"))))
             .collect();
         let whole = match *self {
             EntropySelection::Top { top, scope: Scope::Batch } => {

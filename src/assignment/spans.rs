@@ -1,6 +1,6 @@
 //! Weights of spans by how far their hidden states lie from those of responses with the opposite outcome.
 
-use super::{Assignment, Sinkhorn, counted, evidence};
+use super::{Assignment, Sinkhorn, counted, needed};
 use crate::equation::{Part, inner, number};
 use crate::group::{Group, Response};
 
@@ -74,7 +74,7 @@ fn between(a: &[f64], b: &[f64]) -> f64 {
 
 impl SpanWeighted {
     fn spans<'a>(&self, response: &'a Response) -> Spans<'a> {
-        let states = evidence(&response.evidence.hidden, "hidden");
+        let states = needed(&response.extra_inputs.hidden, "hidden");
         let len = response.len();
         assert_eq!(states.len(), len, "one hidden state per token");
         let mut windows = vec![(0, self.window.min(len))];
@@ -101,7 +101,7 @@ impl SpanWeighted {
         let spans: Vec<Option<Spans>> =
             responses.iter().map(|&(r, a, counts)| (counts && a != 0.0).then(|| self.spans(r))).collect();
         let counted = || responses.iter().filter(|(_, a, counts)| *counts && *a != 0.0);
-        let states = || counted().flat_map(|(r, ..)| r.evidence.hidden.iter().flatten());
+        let states = || counted().flat_map(|(r, ..)| r.extra_inputs.hidden.iter().flatten());
         let norm = |s: &Vec<f64>| s.iter().map(|x| x * x).sum::<f64>().sqrt();
         let mean = states().map(norm).sum::<f64>() / states().count() as f64;
         let span_weights = |(i, own): (usize, &Option<Spans>)| {

@@ -1,6 +1,6 @@
 //! A baseline per prefix: ridge regression of the other responses' rewards on their hidden states.
 
-use super::{Assignment, evidence};
+use super::{Assignment, needed};
 use crate::advantage::all_equal;
 use crate::equation::{Part, number};
 use crate::group::{Group, Response, by_group};
@@ -55,7 +55,7 @@ impl<'a> Known<'a> {
 
 /// The hidden states, each divided by its norm; one that is 0 stays 0.
 fn unit_states(response: &Response) -> Vec<Vec<f64>> {
-    let states = evidence(&response.evidence.hidden, "hidden");
+    let states = needed(&response.extra_inputs.hidden, "hidden");
     assert_eq!(states.len(), response.len(), "one hidden state per token");
     let unit = |state: &Vec<f64>| {
         // The largest entry first: its square is finite where the state's own is not.

@@ -1,4 +1,4 @@
-use super::{Assignment, each_counted, evidence, masked};
+use super::{Assignment, each_counted, masked, needed};
 use crate::equation::{Part, number};
 use crate::group::{Group, Response};
 use crate::method::Coupling;
@@ -20,7 +20,7 @@ pub struct StepDifference {
 
 impl StepDifference {
     fn differences(&self, r: &Response, reward: f64) -> Vec<f64> {
-        let steps = evidence(&r.evidence.steps, "steps");
+        let steps = needed(&r.extra_inputs.steps, "steps");
         let mut advantages = vec![0.0; r.len()];
         for (i, step) in steps.iter().enumerate() {
             let next = steps.get(i + 1);

@@ -1,4 +1,4 @@
-use super::{Assignment, counted, each_counted, evidence};
+use super::{Assignment, counted, each_counted, needed};
 use crate::equation::{Part, inner, number};
 use crate::group::Group;
 use crate::method::Coupling;
@@ -43,7 +43,7 @@ impl Assignment for TeacherWeighted {
             if !counts {
                 continue;
             }
-            let teacher = evidence(&r.evidence.teacher_logps, "teacher_logps");
+            let teacher = needed(&r.extra_inputs.teacher_logps, "teacher_logps");
             assert_eq!(teacher.len(), r.len(), "one teacher log-probability per token");
             for ((a, teacher), old) in row.iter_mut().zip(teacher).zip(&r.old_logps) {
                 *a *= self.weight(*a, teacher - old);
@@ -68,7 +68,7 @@ impl Assignment for TeacherWeighted {
             String::new()
         };
         let difference = format!("D_t = log pi_old(a_t|reference answer, s_t) - log pi_old(a_t|s_t){cut}");
-        let mut parts = vec![("teacher", weight), ("evidence", difference)];
+        let mut parts = vec![("teacher", weight), ("input", difference)];
         parts.extend(self.inner.equation(&own));
         parts
     }
@@ -93,7 +93,7 @@ pub struct TeacherGap;
 impl Assignment for TeacherGap {
     fn advantages(&self, batch: &[Group], active: &[bool]) -> Vec<Vec<f64>> {
         each_counted(batch, active, |r, _| {
-            let teacher = evidence(&r.evidence.teacher_logps, "teacher_logps");
+            let teacher = needed(&r.extra_inputs.teacher_logps, "teacher_logps");
             teacher.iter().zip(&r.old_logps).map(|(teacher, old)| teacher - old).collect()
         })
     }

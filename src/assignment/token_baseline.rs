@@ -1,4 +1,4 @@
-use super::{Assignment, evidence};
+use super::{Assignment, needed};
 use crate::advantage::all_equal;
 use crate::equation::Part;
 use crate::group::{Group, Response, by_group};
@@ -27,7 +27,7 @@ const ROUNDING: f64 = 1e-14;
 
 /// `W_{j,t}` of one response.
 fn energies(r: &Response) -> Vec<f64> {
-    let collisions = evidence(&r.evidence.collisions, "collisions");
+    let collisions = needed(&r.extra_inputs.collisions, "collisions");
     assert_eq!(collisions.len(), r.len(), "one collision probability per token");
     let mut sum = 0.0;
     let step = |(old, square): (&f64, &f64)| {

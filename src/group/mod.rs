@@ -1,9 +1,9 @@
-//! The rollouts of one prompt: [`Response`], [`Group`], and the [`Evidence`] that a policy may add to a response.
+//! The rollouts of one prompt: [`Response`], [`Group`], and the [`ExtraInputs`] that a policy may add to a response.
 
-mod evidence;
+mod extra_inputs;
 
-pub use evidence::{
-    Evidence, EvidenceKind, EvidenceSource, PerReasoningToken, PerReward, PerStep, PerToken, Series,
+pub use extra_inputs::{
+    ExtraInputs, InputKind, InputSource, PerReasoningToken, PerReward, PerStep, PerToken, Series,
     StatePerToken, StepValue,
 };
 
@@ -22,11 +22,11 @@ pub struct Response {
     /// True if the response was cut off at the length limit instead of ending with EOS.
     pub truncated: bool,
     /// The policy's additions, where a method asks for them.
-    pub evidence: Evidence,
+    pub extra_inputs: ExtraInputs,
 }
 
 impl Response {
-    /// A graded, finished response without tokens, reference or evidence: enough for every method that needs log-probabilities only.
+    /// A graded, finished response without tokens, reference or extra inputs: enough for every method that needs log-probabilities only.
     pub fn graded(old_logps: Vec<f64>, reward: f64) -> Self {
         Response {
             tokens: Vec::new(),
@@ -34,7 +34,7 @@ impl Response {
             ref_logps: None,
             reward: Some(reward),
             truncated: false,
-            evidence: Evidence::default(),
+            extra_inputs: ExtraInputs::default(),
         }
     }
 
@@ -63,13 +63,13 @@ impl Group {
     }
 }
 
-impl EvidenceKind {
+impl InputKind {
     /// True if `response` carries it.
     pub fn is_in(self, response: &Response) -> bool {
         match self {
-            EvidenceKind::Tokens => !response.tokens.is_empty(),
-            EvidenceKind::RefLogps => response.ref_logps.is_some(),
-            kind => response.evidence.series().any(|(found, _)| found == kind),
+            InputKind::Tokens => !response.tokens.is_empty(),
+            InputKind::RefLogps => response.ref_logps.is_some(),
+            kind => response.extra_inputs.series().any(|(found, _)| found == kind),
         }
     }
 }

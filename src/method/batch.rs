@@ -90,12 +90,14 @@ pub fn credited_metrics(batch: &[Group], credits: &[Credit]) -> Metrics {
     let mut metrics = batch_metrics(batch);
     let by_parts = |(group, credits): &(&Group, &[Credit])| {
         let differs = |part: usize| {
-            let values =
-                group.responses.iter().filter_map(|r| r.evidence.reward_parts.as_ref()?.get(part).copied());
+            let values = group
+                .responses
+                .iter()
+                .filter_map(|r| r.extra_inputs.reward_parts.as_ref()?.get(part).copied());
             !all_equal(&values.collect::<Vec<_>>())
         };
         let parts =
-            group.responses.iter().filter_map(|r| Some(r.evidence.reward_parts.as_ref()?.len())).max();
+            group.responses.iter().filter_map(|r| Some(r.extra_inputs.reward_parts.as_ref()?.len())).max();
         let credited = credits.iter().flat_map(|credit| &credit.advantages).any(|a| *a != 0.0);
         all_equal(&known(group)) && credited && (0..parts.unwrap_or(0)).any(differs)
     };

@@ -6,7 +6,7 @@ mod spec;
 pub use batch::{
     BatchLoss, batch_metrics, credited_metrics, evaluate, evaluate_groups, evaluate_groups_given,
 };
-pub use spec::{Configured, MethodSpec, MissingEvidence, Provenance};
+pub use spec::{Configured, MethodSpec, MissingInput, Provenance};
 
 use crate::equation::{BatchSize, Equation};
 use crate::group::{Group, Response};
@@ -58,7 +58,7 @@ pub enum Coupling {
     Rewards,
     /// Through their rewards and the sum of their lengths (global token mean).
     RewardsAndTotalLength,
-    /// Through anything: tokens, evidence, single lengths, places in the group.
+    /// Through anything: tokens, extra inputs, single lengths, places in the group.
     Everything,
 }
 
@@ -67,7 +67,7 @@ pub trait Method: Send + Sync + std::fmt::Debug {
     /// Advantages and loss weights of every response of the batch, in flat order (group by group).
     ///
     /// # Panics
-    /// If a response is empty, or evidence the method needs is missing; [`crate::check`] reports both as errors.
+    /// If a response is empty, or an extra input that the method needs is missing; [`crate::check`] reports both as errors.
     fn credit(&self, batch: &[Group]) -> Vec<Credit>;
 
     /// The share of `response` in the loss at current log-probabilities `logps` (length `T`), where stopped gradients hold
@@ -123,8 +123,8 @@ pub trait Method: Send + Sync + std::fmt::Debug {
     /// [`Method::credit`] with advantages from elsewhere in place of the method's own, one list per response in flat order.
     ///
     /// # Panics
-    /// The panics of [`Method::credit`]. An [`Objective`](crate::objective::Objective) needs no evidence that only advantages are made of; its mask of tokens
-    /// holds for these advantages, too.
+    /// The panics of [`Method::credit`]. An [`Objective`](crate::objective::Objective) needs no extra inputs that only advantages are made of; its
+    /// mask of tokens holds for these advantages, too.
     fn credit_given(&self, batch: &[Group], advantages: Vec<Vec<f64>>) -> Vec<Credit> {
         let given = |(credit, advantages)| Credit { advantages, ..credit };
         self.credit(batch).into_iter().zip(advantages).map(given).collect()
@@ -154,7 +154,7 @@ pub trait Method: Send + Sync + std::fmt::Debug {
         None
     }
 
-    /// True if the [`Credit`] of a response depends on its own tokens or evidence, beyond its reward and length.
+    /// True if the [`Credit`] of a response depends on its own tokens or extra inputs, beyond its reward and length.
     ///
     /// `true` is always right; `false` lets the exact oracle compute one credit for all responses of a reward and length.
     fn credit_reads_tokens(&self) -> bool {

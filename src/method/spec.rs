@@ -1,7 +1,7 @@
 //! A method's entry in the registry, and a method with its settings chosen.
 
 use super::Method;
-use crate::group::EvidenceKind;
+use crate::group::InputKind;
 use crate::settings::{Param, Settings};
 use crate::systematic::Sets;
 
@@ -47,8 +47,8 @@ pub struct MethodSpec {
     pub samples: &'static [&'static str],
     /// Its settings with their defaults.
     pub params: fn() -> Vec<Param>,
-    /// The evidence it needs under these settings.
-    pub evidence: fn(&Settings) -> Vec<EvidenceKind>,
+    /// The extra inputs it needs under these settings.
+    pub extra_inputs: fn(&Settings) -> Vec<InputKind>,
     /// Builds the method from settings that have been checked.
     pub build: fn(&Settings) -> Box<dyn Method>,
 }
@@ -56,10 +56,10 @@ pub struct MethodSpec {
 /// A method needs what the policy does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{method} needs {needs}, which comes from {provided_by}; this policy has none")]
-pub struct MissingEvidence {
+pub struct MissingInput {
     /// Name of the method.
     pub method: &'static str,
-    /// Name of the evidence that it needs.
+    /// Name of the extra input that it needs.
     pub needs: &'static str,
     /// The kind of policy that provides it.
     pub provided_by: &'static str,
@@ -76,25 +76,25 @@ pub struct Configured {
 }
 
 impl Configured {
-    /// The evidence it needs.
-    pub fn evidence(&self) -> Vec<EvidenceKind> {
-        (self.spec.evidence)(&self.settings)
+    /// The extra inputs it needs.
+    pub fn extra_inputs(&self) -> Vec<InputKind> {
+        (self.spec.extra_inputs)(&self.settings)
     }
 
-    /// Refuses the method where a policy that provides `provided` lacks evidence it needs.
+    /// Refuses the method where a policy that provides `provided` lacks extra inputs it needs.
     ///
     /// # Errors
-    /// [`MissingEvidence`], which names the evidence and what provides it.
+    /// [`MissingInput`], which names the extra input and what provides it.
     ///
     /// ```
     /// let masked = grpo_lambda::methods::parse("high_entropy", "").unwrap();
     /// let refused = masked.require(&[]).unwrap_err().to_string();
     /// assert!(refused.contains("needs entropies"), "{refused}");
     /// ```
-    pub fn require(&self, provided: &[EvidenceKind]) -> Result<(), MissingEvidence> {
-        match self.evidence().into_iter().find(|kind| !provided.contains(kind)) {
+    pub fn require(&self, provided: &[InputKind]) -> Result<(), MissingInput> {
+        match self.extra_inputs().into_iter().find(|kind| !provided.contains(kind)) {
             None => Ok(()),
-            Some(kind) => Err(MissingEvidence {
+            Some(kind) => Err(MissingInput {
                 method: self.spec.name,
                 needs: kind.name(),
                 provided_by: kind.provided_by(),
@@ -114,7 +114,7 @@ impl Configured {
         is_set.then(|| Sets::new(self.settings.number("sets").round() as usize))
     }
 
-    /// The settings that were changed and have no effect beside the others; see [`Settings::idle`].
+    /// The settings that were changed and have no effect given the others; see [`Settings::idle`].
     pub fn idle(&self) -> Vec<String> {
         self.settings.idle(&(self.spec.params)())
     }

@@ -19,6 +19,6 @@ pub static SPEC: MethodSpec = MethodSpec {
     provenance: Provenance::Published,
     samples: &[""],
     params: || shared::baseline_params(Divisor::Group, Clip::Ppo, Aggregate::GroupTokenMean),
-    evidence: shared::kl_evidence,
+    extra_inputs: shared::kl_inputs,
     build: |settings| shared::baseline_method(settings, Baseline::GroupMean),
 };

@@ -34,7 +34,7 @@ pub static SPEC: MethodSpec = MethodSpec {
         ];
         [own, shared::loss(Clip::Ppo, Aggregate::TokenMean)].concat()
     },
-    evidence: shared::kl_evidence,
+    extra_inputs: shared::kl_inputs,
     build: |settings| {
         let (alpha, beta) = (settings.optional("alpha"), settings.optional("beta_shape"));
         shared::plain(settings, Box::new(BetaNormal { low: 0.0, high: 1.0, alpha, beta }))

@@ -70,7 +70,7 @@ pub static SPEC: MethodSpec = MethodSpec {
         ];
         [shared::z_score(), clip, shared::kl(), shared::reduction(Aggregate::TokenMean)].concat()
     },
-    evidence: shared::kl_evidence,
+    extra_inputs: shared::kl_inputs,
     build: |settings| {
         let (low, high) = match settings.choice("clip_form") {
             ClipForm::Cap => (0.0, settings.number("cap")),

@@ -42,7 +42,7 @@ pub static SPEC: MethodSpec = MethodSpec {
         let clip = shared::clip_at(0.2, 0.28);
         [shared::z_score(), overlong, clip, shared::kl(), shared::reduction(Aggregate::TokenMean)].concat()
     },
-    evidence: shared::kl_evidence,
+    extra_inputs: shared::kl_inputs,
     build: |settings| {
         let cache = settings.number("overlong_cache");
         let overlong = settings.optional("overlong_limit").map(|limit| Overlong { limit, cache });

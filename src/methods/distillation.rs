@@ -2,7 +2,7 @@
 
 use super::{Aggregate, Clip, MethodSpec, Provenance, shared};
 use crate::assignment::TeacherGap;
-use crate::group::EvidenceKind;
+use crate::group::InputKind;
 
 /// On-policy distillation as a policy gradient: no reward enters, but a response without one is left out, as everywhere.
 ///
@@ -19,6 +19,6 @@ pub static SPEC: MethodSpec = MethodSpec {
     provenance: Provenance::Published,
     samples: &["", "clip=ppo"],
     params: || shared::loss(Clip::None, Aggregate::TokenMean),
-    evidence: |settings| shared::with_kl(settings, EvidenceKind::TeacherLogps),
+    extra_inputs: |settings| shared::with_kl(settings, InputKind::TeacherLogps),
     build: |settings| shared::plain(settings, Box::new(TeacherGap)),
 };

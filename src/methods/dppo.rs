@@ -38,7 +38,7 @@ pub static SPEC: MethodSpec = MethodSpec {
         ];
         [region, shared::z_score(), shared::kl(), shared::reduction(Aggregate::TokenMean)].concat()
     },
-    evidence: shared::kl_evidence,
+    extra_inputs: shared::kl_inputs,
     build: |settings| {
         let divergence = settings.choice("divergence");
         let (low, high) = (settings.number("divergence_low"), settings.number("divergence_high"));

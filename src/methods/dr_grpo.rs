@@ -18,6 +18,6 @@ pub static SPEC: MethodSpec = MethodSpec {
     provenance: Provenance::Published,
     samples: &["max_length=4"],
     params: || shared::baseline_params(Divisor::None, Clip::Ppo, Aggregate::Constant),
-    evidence: shared::kl_evidence,
+    extra_inputs: shared::kl_inputs,
     build: |settings| shared::baseline_method(settings, Baseline::GroupMean),
 };

@@ -28,7 +28,7 @@ pub static SPEC: MethodSpec = MethodSpec {
         );
         [vec![pull], shared::z_score(), shared::kl(), shared::reduction(Aggregate::TokenMean)].concat()
     },
-    evidence: shared::kl_evidence,
+    extra_inputs: shared::kl_inputs,
     build: |settings| {
         let pull = Surrogate::Quadratic { beta: settings.number("pull") };
         shared::with_surrogate(settings, shared::spread(settings, Baseline::GroupMean), pull)

@@ -50,7 +50,7 @@ pub static SPEC: MethodSpec = MethodSpec {
         ];
         [own, shared::z_score(), shared::loss(Clip::Ppo, Aggregate::TokenMean)].concat()
     },
-    evidence: shared::kl_evidence,
+    extra_inputs: shared::kl_inputs,
     build: |settings| {
         let epsilon = settings.number("weight_epsilon");
         let low = if settings.flag("high_only") { 1.0 } else { 1.0 - epsilon };

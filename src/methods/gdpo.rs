@@ -3,7 +3,7 @@
 use super::{Aggregate, Clip, Divisor, MethodSpec, Preset, Provenance, reinforce_pp, shared};
 use crate::advantage::Baseline;
 use crate::assignment::{Assignment, Decoupled, OverResponses};
-use crate::group::EvidenceKind;
+use crate::group::InputKind;
 use crate::settings::{Param, choice};
 
 choice! {
@@ -37,7 +37,7 @@ pub static SPEC: MethodSpec = MethodSpec {
         let loss = [shared::loss(Clip::Ppo, Aggregate::TokenMean)].concat();
         [own, shared::scale(Divisor::Group, Preset::Verl), loss].concat()
     },
-    evidence: |settings| shared::with_kl(settings, EvidenceKind::RewardParts),
+    extra_inputs: |settings| shared::with_kl(settings, InputKind::RewardParts),
     build: |settings| {
         let weights = ["weight_1", "weight_2", "weight_3"].map(|key| settings.number(key)).to_vec();
         let outcome = shared::outcome(settings, Baseline::GroupMean);

@@ -27,7 +27,7 @@ pub static SPEC: MethodSpec = MethodSpec {
         ];
         [clip, shared::z_score(), shared::kl(), shared::reduction(Aggregate::ResponseMean)].concat()
     },
-    evidence: shared::kl_evidence,
+    extra_inputs: shared::kl_inputs,
     build: |settings| {
         let ratio = ClippedMean { low: settings.number("log_low"), high: settings.number("log_high") };
         let spread = shared::spread(settings, Baseline::GroupMean);

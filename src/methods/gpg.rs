@@ -31,7 +31,7 @@ pub static SPEC: MethodSpec = MethodSpec {
         ];
         [own, shared::kl(), shared::reduction(Aggregate::TokenMean)].concat()
     },
-    evidence: shared::kl_evidence,
+    extra_inputs: shared::kl_inputs,
     build: |settings| {
         let (stretch, divisor) = (settings.choice("alpha"), settings.number("divisor"));
         let credit = GroupPolicyGradient { stretch, divisor };

@@ -25,6 +25,6 @@ pub static SPEC: MethodSpec = MethodSpec {
         "reject=seq_mean_k3 reject_high=0.05 off_policy_mask=0.01",
     ],
     params: || shared::baseline_params(Divisor::Group, Clip::Ppo, Aggregate::ResponseMean),
-    evidence: shared::kl_evidence,
+    extra_inputs: shared::kl_inputs,
     build: |settings| shared::baseline_method(settings, Baseline::GroupMean),
 };

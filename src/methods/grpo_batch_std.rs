@@ -18,6 +18,6 @@ pub static SPEC: MethodSpec = MethodSpec {
     provenance: Provenance::Published,
     samples: &[""],
     params: || shared::baseline_params(Divisor::Batch, Clip::Ppo, Aggregate::TokenMean),
-    evidence: shared::kl_evidence,
+    extra_inputs: shared::kl_inputs,
     build: |settings| shared::baseline_method(settings, Baseline::GroupMean),
 };

@@ -1,4 +1,4 @@
-//! GRPO-lambda in every reading of the paper.
+//! GRPO-lambda in every variant of the paper.
 
 use super::{Aggregate, Clip, Divisor, Method, MethodSpec, Provenance, shared};
 use crate::advantage::{Baseline, Delta};
@@ -6,7 +6,7 @@ use crate::assignment::OutcomeCredit;
 use crate::objective::Objective;
 use crate::ratio::{PolicyRatio, TraceRatio, TraceWeight};
 use crate::settings::{Param, Settings, choice};
-use crate::soft_clamp::{Reading, SoftClamp, Squash};
+use crate::soft_clamp::{SoftClamp, Squash, Variant};
 use crate::trace::{AsPrinted, Both, Recent, RowIndex, RowNormalised, Style, Trace};
 
 /// GRPO-lambda (arXiv 2510.00194).
@@ -33,7 +33,7 @@ pub static SPEC: MethodSpec = MethodSpec {
         "delta=terminal lambda=0.5 normalise=mean beta=0.1 kl=ratio_k3",
     ],
     params,
-    evidence: shared::kl_evidence,
+    extra_inputs: shared::kl_inputs,
     build,
 };
 
@@ -52,7 +52,7 @@ choice! {
 
 choice!(Style { "recent" => Recent, "both" => Both });
 choice!(Delta { "constant" => Constant, "terminal" => Terminal });
-choice!(Reading { "matrix" => Matrix, "elementwise" => Elementwise, "inner" => Inner });
+choice!(Variant { "matrix" => Matrix, "elementwise" => Elementwise, "inner" => Inner });
 choice!(Squash { "sigmoid" => Sigmoid, "tanh" => Tanh });
 
 /// The update that has no soft clamp.
@@ -124,8 +124,8 @@ fn soft_clamp_params() -> Vec<Param> {
     vec![
         Param::choice(
             "soft_clamp",
-            Reading::Matrix,
-            "reading of w @ (1+sigma(log pi - 1)) for update=weight",
+            Variant::Matrix,
+            "variant of w @ (1+sigma(log pi - 1)) for update=weight",
         )
         .idle_under("update", TRACE),
         Param::choice("soft_function", Squash::Sigmoid, "squashing function for update=weight")
@@ -154,7 +154,7 @@ fn normalise(settings: &Settings) -> Normalise {
 
 fn soft_clamp(settings: &Settings) -> SoftClamp {
     SoftClamp {
-        reading: settings.choice("soft_clamp"),
+        variant: settings.choice("soft_clamp"),
         squash: settings.choice("soft_function"),
         gradient: settings.flag("soft_gradient"),
     }

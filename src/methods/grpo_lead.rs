@@ -31,7 +31,7 @@ pub static SPEC: MethodSpec = MethodSpec {
         ];
         [own, shared::z_score(), shared::loss(Clip::Ppo, Aggregate::ResponseMean)].concat()
     },
-    evidence: shared::kl_evidence,
+    extra_inputs: shared::kl_inputs,
     build: |settings| {
         let weighted = DifficultyWeighted {
             outcome: shared::outcome(settings, Baseline::GroupMean),

@@ -22,7 +22,7 @@ pub static SPEC: MethodSpec = MethodSpec {
         let scale = shared::scale(Divisor::Group, Preset::Verl);
         [scale, shared::loss(Clip::Ppo, Aggregate::TokenMean)].concat()
     },
-    evidence: shared::kl_evidence,
+    extra_inputs: shared::kl_inputs,
     build: |settings| {
         let scale = shared::outcome(settings, Baseline::GroupMean);
         shared::plain(settings, Box::new(BestOfGroup { scale }))

@@ -21,7 +21,7 @@ pub static SPEC: MethodSpec = MethodSpec {
     provenance: Provenance::Published,
     samples: &["epsilon_low=0.1 epsilon_high=0.1", "beta=0.1 kl=response_ratio_k3"],
     params,
-    evidence: shared::kl_evidence,
+    extra_inputs: shared::kl_inputs,
     build: |settings| {
         let spread = shared::spread(settings, Baseline::GroupMean);
         shared::with_ratio(settings, spread, Box::new(TraceRatio(Box::new(Sequence))))

@@ -3,7 +3,7 @@
 use super::{Aggregate, MethodSpec, Provenance, shared};
 use crate::advantage::Baseline;
 use crate::assignment::HighEntropy;
-use crate::group::EvidenceKind;
+use crate::group::InputKind;
 
 /// GRPO on the fifth of the tokens that have the highest entropy (Wang et al. 2025; TRL `top_entropy_quantile`).
 ///
@@ -24,7 +24,7 @@ pub static SPEC: MethodSpec = MethodSpec {
         [shared::selection(), shared::z_score(), clip, shared::kl(), shared::reduction(Aggregate::TokenMean)]
             .concat()
     },
-    evidence: |settings| shared::with_kl(settings, EvidenceKind::Entropies),
+    extra_inputs: |settings| shared::with_kl(settings, InputKind::Entropies),
     build: |settings| {
         let inner = shared::spread(settings, Baseline::GroupMean);
         shared::plain(settings, Box::new(HighEntropy { inner, selection: shared::selection_of(settings) }))

@@ -23,7 +23,7 @@ pub static SPEC: MethodSpec = MethodSpec {
         let clip = shared::clip_at(2e-3, 2.5e-3);
         [shared::z_score(), clip, shared::kl(), shared::reduction(Aggregate::ResponseSum)].concat()
     },
-    evidence: shared::kl_evidence,
+    extra_inputs: shared::kl_inputs,
     build: |settings| {
         let spread = shared::spread(settings, Baseline::GroupMean);
         shared::with_ratio(settings, spread, Box::new(TraceRatio(Box::new(Sequence))))

@@ -20,7 +20,7 @@ pub static SPEC: MethodSpec = MethodSpec {
     provenance: Provenance::Published,
     samples: &["", "clip=none reduction=response_sum"],
     params: || shared::loss(Clip::Ppo, Aggregate::TokenMean),
-    evidence: shared::kl_evidence,
+    extra_inputs: shared::kl_inputs,
     build: |settings| {
         let outcome = OutcomeAdvantage { baseline: Baseline::GroupMean, scale: Scale::Mean, clamp: None };
         shared::plain(settings, Box::new(OutcomeCredit::constant(outcome)))

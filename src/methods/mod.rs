@@ -1,7 +1,7 @@
 //! Methods: from a sampled and graded batch to the loss of each response and its gradient; the registry of all of them, one module
 //! each, whose page has its equation; and the functions that find and configure one.
 //!
-//! A method is a pure function in two steps. [`Method::credit`] looks at rewards, lengths and evidence of a whole
+//! A method is a pure function in two steps. [`Method::credit`] looks at rewards, lengths and extra inputs of a whole
 //! batch once and fixes, for every response, its per-token advantages and its weight in the loss. [`Method::loss`] then
 //! maps one response's current log-probabilities to its share of the loss and the gradient. The shares add up, so
 //! splitting a batch into micro-batches cannot change the result. [`evaluate`] runs both steps on a whole batch.
@@ -69,8 +69,8 @@ mod sampler;
 mod shared;
 
 pub use crate::method::{
-    BatchLoss, Configured, Coupling, Credit, Loss, Method, MethodSpec, MissingEvidence, Provenance,
-    TokenTerm, batch_metrics, credited_metrics, evaluate, evaluate_groups, evaluate_groups_given,
+    BatchLoss, Configured, Coupling, Credit, Loss, Method, MethodSpec, MissingInput, Provenance, TokenTerm,
+    batch_metrics, credited_metrics, evaluate, evaluate_groups, evaluate_groups_given,
 };
 
 use shared::{Aggregate, Clip, Divisor, Preset};

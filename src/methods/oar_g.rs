@@ -2,7 +2,7 @@
 
 use super::{MethodSpec, Provenance, oar_p, shared};
 use crate::assignment::TokenScores;
-use crate::group::EvidenceKind;
+use crate::group::InputKind;
 use crate::settings::Param;
 
 /// OAR-G (arXiv 2601.07408): as OAR-P with the gradient of a perturbed answer divergence in the input embeddings.
@@ -34,7 +34,7 @@ pub static SPEC: MethodSpec = MethodSpec {
         ];
         [own, oar_p::reshaping()].concat()
     },
-    evidence: |settings| shared::with_kl(settings, EvidenceKind::Saliencies),
+    extra_inputs: |settings| shared::with_kl(settings, InputKind::Saliencies),
     build: |settings| {
         let (noise, draws) = (settings.number("noise_std"), settings.number("n_noise"));
         oar_p::build(settings, TokenScores::Saliencies { answer: settings.choice("pfinal"), noise, draws })

@@ -3,7 +3,7 @@
 use super::{Aggregate, Clip, Method, MethodSpec, Provenance, shared};
 use crate::advantage::Baseline;
 use crate::assignment::{Answer, BiLevel, Reshaped, Threshold, TokenScores};
-use crate::group::EvidenceKind;
+use crate::group::InputKind;
 use crate::settings::{Param, Settings, choice};
 
 choice!(Answer { "answer_mean" => Mean, "answer_joint" => Joint, "last" => Last });
@@ -14,7 +14,7 @@ choice!(Threshold { "quantile" => Quantile, "raw" => Raw });
 /// ```text
 /// I_t = KL( P(answer) || P(answer | token t masked) ),      A_{i,t} = A_i w_t(I),      w: bi-level reshaping
 /// ```
-/// The shifts are evidence; `pfinal` and `mask_token` say how a policy takes them. One extra scored sequence per reasoning token.
+/// The shifts are extra inputs; `pfinal` and `mask_token` say how a policy takes them. One extra scored sequence per reasoning token.
 /// With `answer_joint` a shift may be negative and counts as 0. See [`BiLevel`] for what code and README disagree about.
 pub static SPEC: MethodSpec = MethodSpec {
     name: "oar_p",
@@ -33,7 +33,7 @@ pub static SPEC: MethodSpec = MethodSpec {
         );
         [vec![pfinal(), mask], reshaping()].concat()
     },
-    evidence: |settings| shared::with_kl(settings, EvidenceKind::Shifts),
+    extra_inputs: |settings| shared::with_kl(settings, InputKind::Shifts),
     build: |settings| {
         let mask = settings.optional("mask_token");
         build(settings, TokenScores::Shifts { answer: settings.choice("pfinal"), mask })

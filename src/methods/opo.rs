@@ -19,6 +19,6 @@ pub static SPEC: MethodSpec = MethodSpec {
     provenance: Provenance::Published,
     samples: &[""],
     params: || shared::loss(Clip::Ppo, Aggregate::TokenMean),
-    evidence: shared::kl_evidence,
+    extra_inputs: shared::kl_inputs,
     build: |settings| shared::plain(settings, Box::new(LengthBaseline)),
 };

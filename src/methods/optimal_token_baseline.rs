@@ -2,7 +2,7 @@
 
 use super::{Aggregate, Clip, MethodSpec, Provenance, shared};
 use crate::assignment::TokenBaseline;
-use crate::group::EvidenceKind;
+use crate::group::InputKind;
 use crate::settings::{Param, choice};
 
 choice! {
@@ -28,7 +28,7 @@ pub static SPEC: MethodSpec = MethodSpec {
         )];
         [own, shared::loss(Clip::Ppo, Aggregate::TokenMean)].concat()
     },
-    evidence: |settings| shared::with_kl(settings, EvidenceKind::Collisions),
+    extra_inputs: |settings| shared::with_kl(settings, InputKind::Collisions),
     build: |settings| {
         let bare_tail = settings.choice::<Tail>("tail") == Tail::Zero;
         shared::plain(settings, Box::new(TokenBaseline { bare_tail }))

@@ -7,7 +7,7 @@ use crate::settings::{Param, choice};
 use crate::trace::{Recent, RowNormalised};
 
 choice! {
-    /// The readings of the abstract.
+    /// The variants of the abstract.
     enum Form {
         "normalised" => Normalised,
         "history" => History,
@@ -48,7 +48,7 @@ pub static SPEC: MethodSpec = MethodSpec {
             Param::choice(
                 "form",
                 Form::Normalised,
-                "reading: decayed mean of log-ratios, held or live decayed ratio of the history in front of the loss, decayed sum, decayed sum of clipped log-ratios",
+                "variant: decayed mean of log-ratios, held or live decayed ratio of the history in front of the loss, decayed sum, decayed sum of clipped log-ratios",
             ),
         ];
         // form=clipped reads the bounds whatever the clip.
@@ -57,7 +57,7 @@ pub static SPEC: MethodSpec = MethodSpec {
         let loss = loss.map(|p| if p.key.starts_with("epsilon_") { unless(p) } else { p }).collect();
         [own, shared::z_score(), loss].concat()
     },
-    evidence: shared::kl_evidence,
+    extra_inputs: shared::kl_inputs,
     build: |settings| {
         let q = settings.number("lambda");
         let recent = Recent { q };

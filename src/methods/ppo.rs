@@ -2,10 +2,10 @@
 
 use super::{Aggregate, Clip, MethodSpec, Provenance, reinforce_pp, shared};
 use crate::assignment::Gae;
-use crate::group::EvidenceKind;
+use crate::group::InputKind;
 use crate::settings::Param;
 
-/// PPO (Schulman et al. 2017) with GAE over a critic's values, which are evidence: exact, noisy or constant.
+/// PPO (Schulman et al. 2017) with GAE over a critic's values, which are extra inputs: exact, noisy or constant.
 ///
 /// ```text
 /// A_t = sum_l (gamma lambda)^l delta_{t+l},      whitened over all tokens of the batch
@@ -34,7 +34,7 @@ pub static SPEC: MethodSpec = MethodSpec {
         ];
         [own, shared::loss(Clip::Ppo, Aggregate::TokenMean)].concat()
     },
-    evidence: |settings| shared::with_kl(settings, EvidenceKind::Values),
+    extra_inputs: |settings| shared::with_kl(settings, InputKind::Values),
     build: |settings| {
         let critic = Gae { gamma: settings.number("gamma"), lambda: settings.number("lambda") };
         let inner = Box::new(critic);

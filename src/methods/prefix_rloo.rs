@@ -2,7 +2,7 @@
 
 use super::{Aggregate, Clip, MethodSpec, Provenance, shared};
 use crate::assignment::PrefixControl;
-use crate::group::EvidenceKind;
+use crate::group::InputKind;
 use crate::settings::{Param, Settings, choice};
 use crate::systematic::Sets;
 
@@ -22,7 +22,7 @@ pub static SPEC: MethodSpec = MethodSpec {
     provenance: Provenance::Ours,
     samples: &["", "control=state shrinkage=0 lambda=0.5"],
     params: || [own(), shared::loss(Clip::None, Aggregate::ResponseSum)].concat(),
-    evidence: |settings| shared::with_kl(settings, EvidenceKind::Tokens),
+    extra_inputs: |settings| shared::with_kl(settings, InputKind::Tokens),
     build: |settings| shared::plain(settings, Box::new(control(settings, Sets::SINGLE))),
 };
 

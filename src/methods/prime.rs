@@ -2,7 +2,7 @@
 
 use super::{Aggregate, Clip, MethodSpec, Provenance, reinforce_pp, shared};
 use crate::assignment::ProcessCredit;
-use crate::group::EvidenceKind;
+use crate::group::InputKind;
 use crate::settings::{Param, choice};
 
 choice! {
@@ -13,7 +13,7 @@ choice! {
 /// PRIME, process reinforcement through implicit rewards. See [`ProcessCredit`].
 ///
 /// ```text
-/// q_t = log pi_prm(a_t|s_t) - log pi_ref(a_t|s_t), times beta        evidence: the policy is trained beside the model that gives it
+/// q_t = log pi_prm(a_t|s_t) - log pi_ref(a_t|s_t), times beta        an extra input: the policy is trained next to the model that gives it
 /// A_t = whiten( w_q sum_{k>=t} gamma^(k-t) q'_k + w_r (r_i - mean of the others) )        over all tokens of the batch
 /// ```
 /// Any process rewards will do. Expected update without whitening at `gamma = 1`, for process rewards that are the policy's own progress
@@ -50,7 +50,7 @@ pub static SPEC: MethodSpec = MethodSpec {
         ];
         [own, shared::loss(Clip::Ppo, Aggregate::TokenMean)].concat()
     },
-    evidence: |settings| shared::with_kl(settings, EvidenceKind::ProcessRewards),
+    extra_inputs: |settings| shared::with_kl(settings, InputKind::ProcessRewards),
     build: |settings| {
         let inner = Box::new(ProcessCredit {
             gamma: settings.number("gamma"),

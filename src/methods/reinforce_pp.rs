@@ -33,7 +33,7 @@ pub static SPEC: MethodSpec = MethodSpec {
         ];
         [own, shared::loss(Clip::Ppo, Aggregate::TokenMean)].concat()
     },
-    evidence: shared::reward_kl_evidence,
+    extra_inputs: shared::reward_kl_inputs,
     build: |settings| {
         let (gamma, beta) = (settings.number("gamma"), settings.number("reward_beta"));
         let uniform = gamma == 1.0 && beta == 0.0;

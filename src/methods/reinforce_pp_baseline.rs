@@ -19,7 +19,7 @@ pub static SPEC: MethodSpec = MethodSpec {
     provenance: Provenance::Published,
     samples: &["whiten=false"],
     params: || [vec![reinforce_pp::whiten()], shared::loss(Clip::Ppo, Aggregate::TokenMean)].concat(),
-    evidence: shared::kl_evidence,
+    extra_inputs: shared::kl_inputs,
     build: |settings| {
         let centred = OutcomeAdvantage { baseline: Baseline::GroupMean, scale: Scale::None, clamp: None };
         let inner: Box<dyn Assignment> = Box::new(OutcomeCredit::constant(centred));

@@ -2,7 +2,7 @@
 
 use super::{Aggregate, Clip, MethodSpec, Provenance, shared};
 use crate::assignment::GivenBaseline;
-use crate::group::EvidenceKind;
+use crate::group::InputKind;
 
 /// ReMax. See [`GivenBaseline`].
 ///
@@ -19,6 +19,6 @@ pub static SPEC: MethodSpec = MethodSpec {
     provenance: Provenance::Published,
     samples: &["", "clip=ppo reduction=token_mean"],
     params: || shared::loss(Clip::None, Aggregate::ResponseSum),
-    evidence: |settings| shared::with_kl(settings, EvidenceKind::RewardParts),
+    extra_inputs: |settings| shared::with_kl(settings, InputKind::RewardParts),
     build: |settings| shared::plain(settings, Box::new(GivenBaseline)),
 };

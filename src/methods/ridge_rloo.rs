@@ -2,7 +2,7 @@
 
 use super::{Aggregate, Clip, MethodSpec, Provenance, shared};
 use crate::assignment::StateRidge;
-use crate::group::EvidenceKind;
+use crate::group::InputKind;
 use crate::settings::Param;
 
 /// RLOO whose baseline reads the policy's hidden state; see [`StateRidge`] for the formulas and why it is unbiased.
@@ -25,7 +25,7 @@ pub static SPEC: MethodSpec = MethodSpec {
         );
         [vec![own], shared::loss(Clip::None, Aggregate::ResponseSum)].concat()
     },
-    evidence: |settings| shared::with_kl(settings, EvidenceKind::Hidden),
+    extra_inputs: |settings| shared::with_kl(settings, InputKind::Hidden),
     build: |settings| {
         let ridge = StateRidge { shrinkage: settings.number("shrinkage") };
         shared::plain(settings, Box::new(ridge))

@@ -34,7 +34,7 @@ pub static SPEC: MethodSpec = MethodSpec {
         "correction=token_mask correction_high=2 correction_low=0.4",
     ],
     params,
-    evidence: shared::reward_kl_evidence,
+    extra_inputs: shared::reward_kl_inputs,
     build: |settings| {
         let trace: Box<dyn Trace> = match settings.choice("ratio") {
             Ratio::Token => Box::new(Token),

@@ -3,7 +3,7 @@
 use super::{Aggregate, Clip, MethodSpec, Provenance, shared};
 use crate::advantage::Baseline;
 use crate::assignment::TeacherWeighted;
-use crate::group::EvidenceKind;
+use crate::group::InputKind;
 use crate::settings::Param;
 
 /// RLSD, self-distilled reinforcement learning with verifiable rewards.
@@ -37,7 +37,7 @@ pub static SPEC: MethodSpec = MethodSpec {
         ];
         [own, shared::z_score(), shared::loss(Clip::Ppo, Aggregate::TokenMean)].concat()
     },
-    evidence: |settings| shared::with_kl(settings, EvidenceKind::TeacherLogps),
+    extra_inputs: |settings| shared::with_kl(settings, InputKind::TeacherLogps),
     build: |settings| {
         let weighted = TeacherWeighted {
             inner: shared::spread(settings, Baseline::GroupMean),

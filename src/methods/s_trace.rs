@@ -3,7 +3,7 @@
 use super::{Aggregate, Clip, MethodSpec, Provenance, p_trace, shared};
 use crate::advantage::Baseline;
 use crate::assignment::{Assignment, HighEntropy};
-use crate::group::EvidenceKind;
+use crate::group::InputKind;
 use crate::ratio::SelectiveTrace;
 use crate::settings::{Param, choice};
 use crate::trace::Clock;
@@ -40,7 +40,7 @@ pub static SPEC: MethodSpec = MethodSpec {
         ];
         [own, shared::selection(), shared::z_score(), shared::loss(Clip::Ppo, Aggregate::TokenMean)].concat()
     },
-    evidence: |settings| shared::with_kl(settings, EvidenceKind::Entropies),
+    extra_inputs: |settings| shared::with_kl(settings, InputKind::Entropies),
     build: |settings| {
         let selection = shared::selection_of(settings);
         let ratio = SelectiveTrace {

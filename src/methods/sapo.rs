@@ -27,7 +27,7 @@ pub static SPEC: MethodSpec = MethodSpec {
         ];
         [gate, shared::z_score(), shared::kl(), shared::reduction(Aggregate::ResponseMean)].concat()
     },
-    evidence: shared::kl_evidence,
+    extra_inputs: shared::kl_inputs,
     build: |settings| {
         let gate = Surrogate::SoftGate {
             positive: settings.number("tau_positive"),

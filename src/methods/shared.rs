@@ -4,7 +4,7 @@ use super::Method;
 use super::sampler;
 use crate::advantage::{Baseline, OutcomeAdvantage, Scale, Std};
 use crate::assignment::{Assignment, EntropySelection, OutcomeCredit, Scope};
-use crate::group::EvidenceKind;
+use crate::group::InputKind;
 use crate::kl::Kl;
 use crate::objective::Objective;
 use crate::ratio::{PolicyRatio, TraceRatio};
@@ -249,17 +249,17 @@ pub(super) fn sets_of(settings: &Settings) -> Sets {
 }
 
 /// Reference log-probabilities when there is a KL term, those of the sampler when its mismatch is corrected.
-pub(super) fn kl_evidence(settings: &Settings) -> Vec<EvidenceKind> {
-    let reference = kl_term(settings).map(|_| EvidenceKind::RefLogps);
-    let sampler = sampler::compares(settings).then_some(EvidenceKind::SamplerLogps);
+pub(super) fn kl_inputs(settings: &Settings) -> Vec<InputKind> {
+    let reference = kl_term(settings).map(|_| InputKind::RefLogps);
+    let sampler = sampler::compares(settings).then_some(InputKind::SamplerLogps);
     reference.into_iter().chain(sampler).collect()
 }
 
-/// The evidence of [`kl_evidence`], and the reference where `reward_beta` asks for it.
-pub(super) fn reward_kl_evidence(settings: &Settings) -> Vec<EvidenceKind> {
-    let mut kinds = kl_evidence(settings);
-    if settings.number("reward_beta") != 0.0 && !kinds.contains(&EvidenceKind::RefLogps) {
-        kinds.insert(0, EvidenceKind::RefLogps);
+/// The extra inputs of [`kl_inputs`], and the reference where `reward_beta` asks for it.
+pub(super) fn reward_kl_inputs(settings: &Settings) -> Vec<InputKind> {
+    let mut kinds = kl_inputs(settings);
+    if settings.number("reward_beta") != 0.0 && !kinds.contains(&InputKind::RefLogps) {
+        kinds.insert(0, InputKind::RefLogps);
     }
     kinds
 }
@@ -384,9 +384,9 @@ pub(super) fn objective(
     sampler::corrected(settings, objective)
 }
 
-/// Evidence of the KL term and of the method itself.
-pub(super) fn with_kl(settings: &Settings, own: EvidenceKind) -> Vec<EvidenceKind> {
-    [vec![own], kl_evidence(settings)].concat()
+/// Extra inputs of the KL term and of the method itself.
+pub(super) fn with_kl(settings: &Settings, own: InputKind) -> Vec<InputKind> {
+    [vec![own], kl_inputs(settings)].concat()
 }
 
 /// The ratio of the methods that have no trace: the token's own.

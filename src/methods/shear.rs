@@ -3,7 +3,7 @@
 use super::{Aggregate, Clip, MethodSpec, Provenance, shared};
 use crate::advantage::Baseline;
 use crate::assignment::{Sinkhorn, SpanWeighted};
-use crate::group::EvidenceKind;
+use crate::group::InputKind;
 use crate::settings::Param;
 
 /// SHEAR (arXiv 2604.23318), **reconstructed** from a secondary note and the beginning of a page.
@@ -49,7 +49,7 @@ pub static SPEC: MethodSpec = MethodSpec {
         ];
         [own, shared::z_score(), shared::loss(Clip::Ppo, Aggregate::TokenMean)].concat()
     },
-    evidence: |settings| shared::with_kl(settings, EvidenceKind::Hidden),
+    extra_inputs: |settings| shared::with_kl(settings, InputKind::Hidden),
     build: |settings| {
         let whole = |key: &str| settings.number(key).round() as usize;
         let transport =

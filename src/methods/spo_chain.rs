@@ -2,7 +2,7 @@
 
 use super::{Aggregate, Clip, MethodSpec, Provenance, shared};
 use crate::assignment::StepDifference;
-use crate::group::EvidenceKind;
+use crate::group::InputKind;
 use crate::settings::Param;
 
 /// SPO-chain (arXiv 2505.23564): VinePPO over segments that end where the policy was unsure, on unsure tokens only.
@@ -10,7 +10,7 @@ use crate::settings::Param;
 /// ```text
 /// A_t = (V(next cut) - V(cut)) 1{ pi_old(a_t|s_t) <= 0.9 }
 /// ```
-/// The segments are the evidence's: the authors cut at every fifth token with a probability below 0.9. Their
+/// The segments come with the extra inputs: the authors cut at every fifth token with a probability below 0.9. Their
 /// `use_prob_mask` takes sure tokens out of the loss mask, and with it out of the denominator: `drop_sure=true`. By default the denominator
 /// keeps them, so that what a token weighs does not depend on how sure the policy was elsewhere; with a token mean the two differ by one
 /// factor per batch and in the KL term.
@@ -38,7 +38,7 @@ pub static SPEC: MethodSpec = MethodSpec {
         ];
         [own, shared::loss(Clip::Ppo, Aggregate::TokenMean)].concat()
     },
-    evidence: |settings| shared::with_kl(settings, EvidenceKind::Steps),
+    extra_inputs: |settings| shared::with_kl(settings, InputKind::Steps),
     build: |settings| {
         let (sure, drop) = (Some(settings.number("sure")), settings.flag("drop_sure"));
         shared::plain(settings, Box::new(StepDifference { sure, drop }))

@@ -3,11 +3,11 @@
 use super::{Aggregate, Clip, Method, MethodSpec, Provenance, shared};
 use crate::advantage::{Baseline, OutcomeAdvantage, Scale};
 use crate::assignment::{TreeAdvantage, TreeCredit};
-use crate::group::EvidenceKind;
+use crate::group::InputKind;
 use crate::settings::{Param, Settings, choice};
 
 choice! {
-    /// An edge's credit: less the parent's value, or scored among the siblings.
+    /// An edge's credit: minus the parent's value, or scored among the siblings.
     enum Edge { "rloo" => Rloo, "grpo" => Grpo }
 }
 
@@ -17,7 +17,7 @@ choice! {
 /// edge=rloo   A_t = V(s_{t+1}) - V(s_t)
 /// edge=grpo   A_t = (V(s_{t+1}) - mean of the siblings) / (std of the siblings + 1e-4)
 /// ```
-/// The authors sample a tree with fixed branching; a node's value is then the mean of its children and of its leaves alike. On responses
+/// The authors sample a tree with fixed branching; a node's value is then the mean of its children and of its leaves. On responses
 /// sampled independently it is the mean of the leaves, and the update vanishes where responses do not share a prefix.
 /// Expected update of `rloo`: the policy gradient with the factor `G d - 1 + (1-d)^G` over `d` per prefix. (Their 1e-8 is 1e-4
 /// here: values that differ in the last digit are no comparison.)
@@ -32,11 +32,11 @@ pub static SPEC: MethodSpec = MethodSpec {
         let own = vec![Param::choice(
             "edge",
             Edge::Rloo,
-            "an edge's value less its parent's, or its z-score among the siblings",
+            "an edge's value minus its parent's, or its z-score among the siblings",
         )];
         [own, shared::loss(Clip::Ppo, Aggregate::TokenMean)].concat()
     },
-    evidence: |settings| shared::with_kl(settings, EvidenceKind::Tokens),
+    extra_inputs: |settings| shared::with_kl(settings, InputKind::Tokens),
     build: |settings| {
         let edge = match settings.choice("edge") {
             Edge::Rloo => TreeCredit::Edge,

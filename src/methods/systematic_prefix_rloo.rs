@@ -1,7 +1,7 @@
 //! Systematic Prefix RLOO: values of prefixes and tokens from the other systematic sets.
 
 use super::{Aggregate, Clip, MethodSpec, Provenance, prefix_rloo, shared};
-use crate::group::EvidenceKind;
+use crate::group::InputKind;
 
 /// Prefix RLOO whose values come from the other sets of the group; see [`PrefixControl`](crate::assignment::PrefixControl) for the formulas.
 ///
@@ -17,7 +17,7 @@ pub static SPEC: MethodSpec = MethodSpec {
         let own = [vec![shared::sets()], prefix_rloo::own()].concat();
         [own, shared::loss(Clip::None, Aggregate::ResponseSum)].concat()
     },
-    evidence: |settings| shared::with_kl(settings, EvidenceKind::Tokens),
+    extra_inputs: |settings| shared::with_kl(settings, InputKind::Tokens),
     build: |settings| {
         let control = prefix_rloo::control(settings, shared::sets_of(settings));
         shared::plain(settings, Box::new(control))

@@ -9,7 +9,7 @@ use crate::advantage::Baseline;
 /// A_i = r_i - mean reward of the responses outside i's set
 /// L   = (1/B) sum_i sum_t -rho A
 /// ```
-/// Expected update on-policy: the policy gradient exactly, under the sampler's sets and under independent responses alike. With sets of one
+/// Expected update on-policy: the policy gradient exactly, under the sampler's sets and under independent responses. With sets of one
 /// response it is RLOO.
 pub static SPEC: MethodSpec = MethodSpec {
     name: "systematic_rloo",
@@ -22,6 +22,6 @@ pub static SPEC: MethodSpec = MethodSpec {
         let usual = shared::baseline_params(Divisor::None, Clip::None, Aggregate::ResponseSum);
         [vec![shared::sets()], usual].concat()
     },
-    evidence: shared::kl_evidence,
+    extra_inputs: shared::kl_inputs,
     build: |settings| shared::baseline_method(settings, Baseline::OtherSets(shared::sets_of(settings))),
 };

@@ -2,7 +2,7 @@
 
 use super::{Aggregate, Clip, MethodSpec, Provenance, shared};
 use crate::assignment::EarlierVisit;
-use crate::group::EvidenceKind;
+use crate::group::InputKind;
 use crate::settings::Param;
 use crate::systematic::Guard;
 
@@ -24,7 +24,7 @@ pub static SPEC: MethodSpec = MethodSpec {
         ];
         [own, shared::loss(Clip::None, Aggregate::ResponseSum)].concat()
     },
-    evidence: |settings| shared::with_kl(settings, EvidenceKind::RewardParts),
+    extra_inputs: |settings| shared::with_kl(settings, InputKind::RewardParts),
     build: |settings| {
         let (low, high) = (settings.number("low"), settings.number("high"));
         let guard = Guard { low, high, closed: shared::sets_of(settings) };

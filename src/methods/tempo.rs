@@ -3,7 +3,7 @@
 use super::{Aggregate, Divisor, MethodSpec, Preset, Provenance, shared};
 use crate::advantage::Baseline;
 use crate::assignment::{TreeAdvantage, TreeCredit};
-use crate::group::EvidenceKind;
+use crate::group::InputKind;
 
 /// TEMPO (arXiv 2509.18314), after the authors' code.
 ///
@@ -31,7 +31,7 @@ pub static SPEC: MethodSpec = MethodSpec {
         ]
         .concat()
     },
-    evidence: |settings| shared::with_kl(settings, EvidenceKind::Tokens),
+    extra_inputs: |settings| shared::with_kl(settings, InputKind::Tokens),
     build: |settings| {
         let outcome = shared::outcome(settings, Baseline::GroupMean);
         shared::plain(settings, Box::new(TreeAdvantage { outcome, credit: TreeCredit::Difference }))

@@ -35,7 +35,7 @@ pub static SPEC: MethodSpec = MethodSpec {
         let scale = shared::scale(super::Divisor::None, super::Preset::Trl);
         [vec![ratio], scale, shared::kl(), shared::reduction(Aggregate::ResponseSum)].concat()
     },
-    evidence: shared::kl_evidence,
+    extra_inputs: shared::kl_inputs,
     build: |settings| {
         let spread = shared::spread(settings, Baseline::GroupMean);
         let product = HeldWeight { positive: (1.0, 1.0), negative: (0.0, 1.0) };

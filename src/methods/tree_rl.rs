@@ -7,7 +7,7 @@ use super::{
 };
 use crate::advantage::Baseline;
 use crate::assignment::TreeCredit;
-use crate::group::EvidenceKind;
+use crate::group::InputKind;
 use crate::settings::Param;
 
 /// TreeRL (arXiv 2506.11902), its step reward on the prefix tree of the group.
@@ -18,7 +18,7 @@ use crate::settings::Param;
 /// ```
 /// The entropy-guided tree is the policy's to sample. Two options of the authors' code, off here: `leaf_weight` divides by
 /// `sqrt(leaves below s_{t+1})`, and `fill_zeros` gives a token of credit 0 that of the token before it. The code fills along the nodes of
-/// its tree; a prefix tree has a node per token, which makes the filling a reading of ours.
+/// its tree; a prefix tree has a node per token, which makes the filling a variant of ours.
 pub static SPEC: MethodSpec = MethodSpec {
     name: "tree_rl",
     title: "TreeRL",
@@ -37,7 +37,7 @@ pub static SPEC: MethodSpec = MethodSpec {
         ];
         [own, shared::loss(Clip::Ppo, Aggregate::TokenMean)].concat()
     },
-    evidence: |settings| shared::with_kl(settings, EvidenceKind::Tokens),
+    extra_inputs: |settings| shared::with_kl(settings, InputKind::Tokens),
     build: |settings| {
         let (leaf_weight, fill) = (settings.flag("leaf_weight"), settings.flag("fill_zeros"));
         spo_tree::tree(settings, Baseline::LeaveOneOut, TreeCredit::LocalAndGlobal { leaf_weight, fill })

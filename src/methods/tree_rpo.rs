@@ -7,7 +7,7 @@ use super::{
 };
 use crate::advantage::Baseline;
 use crate::assignment::TreeCredit;
-use crate::group::EvidenceKind;
+use crate::group::InputKind;
 
 /// TreeRPO (arXiv 2506.05183): each step against its siblings. **Reconstructed**: known from summaries only, which do not give the
 /// normaliser of rewards that are not binary.
@@ -23,6 +23,6 @@ pub static SPEC: MethodSpec = MethodSpec {
     provenance: Provenance::Reconstructed,
     samples: &[""],
     params: || shared::loss(Clip::Ppo, Aggregate::TokenMean),
-    evidence: |settings| shared::with_kl(settings, EvidenceKind::Tokens),
+    extra_inputs: |settings| shared::with_kl(settings, InputKind::Tokens),
     build: |settings| spo_tree::tree(settings, Baseline::GroupMean, TreeCredit::SiblingScore),
 };

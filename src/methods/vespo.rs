@@ -31,7 +31,7 @@ pub static SPEC: MethodSpec = MethodSpec {
         ];
         [gamma, shared::z_score(), shared::kl(), shared::reduction(Aggregate::TokenMean)].concat()
     },
-    evidence: shared::kl_evidence,
+    extra_inputs: shared::kl_inputs,
     build: |settings| {
         let gamma = |k: &str, lambda: &str| Gamma { k: settings.number(k), lambda: settings.number(lambda) };
         let ratio = GammaWeight {

@@ -32,7 +32,7 @@ pub static SPEC: MethodSpec = MethodSpec {
         ];
         [own, shared::loss(Clip::Ppo, Aggregate::TokenMean)].concat()
     },
-    evidence: shared::kl_evidence,
+    extra_inputs: shared::kl_inputs,
     build: |settings| {
         let (positive, negative) = (settings.number("positive_weight"), settings.number("negative_weight"));
         shared::plain(settings, Box::new(Signed { positive, negative }))

@@ -1,6 +1,6 @@
 //! The correction of the mismatch between the engine that sampled and the policy that is trained.
 
-use crate::assignment::evidence;
+use crate::assignment::needed;
 use crate::equation::{Part, number};
 use crate::group::Response;
 
@@ -48,7 +48,7 @@ impl Correction {
     /// # Panics
     /// If the response has no `sampler_logps`.
     pub fn weights(&self, response: &Response) -> Vec<f64> {
-        let sampler = evidence(&response.evidence.sampler_logps, "sampler_logps");
+        let sampler = needed(&response.extra_inputs.sampler_logps, "sampler_logps");
         let ratios: Vec<f64> = response.old_logps.iter().zip(sampler).map(|(old, s)| old - s).collect();
         let bounded = |log_ratio: f64| log_ratio.clamp(-LIMIT, LIMIT).exp();
         let total: f64 = ratios.iter().sum();

@@ -25,7 +25,7 @@ use crate::trace::Token;
 /// A clipped surrogate with a trace, a KL penalty and a reduction.
 #[derive(Debug)]
 pub struct Objective {
-    /// Rewards and evidence to advantages.
+    /// Rewards and extra inputs to advantages.
     pub assignment: Box<dyn Assignment>,
     /// The policy ratio that the surrogate sees: where a trace enters, and which.
     pub ratio: Box<dyn PolicyRatio>,
@@ -43,7 +43,7 @@ pub struct Objective {
     pub correction: Option<Correction>,
     /// The rejection of tokens or responses by their distance from the sampler.
     pub rejection: Option<Rejection>,
-    /// The mask of responses of negative advantage that the policy has left behind.
+    /// The mask of responses of negative advantage that the policy has moved away from.
     pub off_policy: Option<OffPolicyMask>,
 }
 

@@ -1,7 +1,7 @@
 //! Tokens and responses that leave an objective because the sampler and the policy disagree about them.
 
 use super::correction::LIMIT;
-use crate::assignment::evidence;
+use crate::assignment::needed;
 use crate::equation::{Part, number};
 use crate::group::Response;
 
@@ -53,7 +53,7 @@ impl Distance {
     /// # Panics
     /// If the response has no `sampler_logps`.
     pub fn of_tokens(self, response: &Response) -> Vec<f64> {
-        let sampler = evidence(&response.evidence.sampler_logps, "sampler_logps");
+        let sampler = needed(&response.extra_inputs.sampler_logps, "sampler_logps");
         let ratios = response.old_logps.iter().zip(sampler).map(|(old, s)| (old - s).clamp(-LIMIT, LIMIT));
         let (Distance::Token(of) | Distance::Sum(of) | Distance::Mean(of) | Distance::Max(of)) = self;
         let tokens: Vec<f64> = ratios.map(|x| of.at(x)).collect();
@@ -110,7 +110,7 @@ impl Rejection {
     }
 }
 
-/// The mask of responses that the policy has left behind: those of negative advantage whose mean log-ratio of the sampler to the current policy
+/// The mask of responses that the policy has moved away from: those of negative advantage whose mean log-ratio of the sampler to the current policy
 /// exceeds a bound have no policy loss. They keep their KL term and their place in every divisor.
 ///
 /// ```text
@@ -126,7 +126,7 @@ pub struct OffPolicyMask {
 impl OffPolicyMask {
     /// Multiplies the weight of every token by 0 where the mask drops it, at the current log-probabilities `logps`.
     pub fn apply(&self, response: &Response, advantages: &[f64], logps: &[f64], weights: &mut [f64]) {
-        let sampler = response.evidence.sampler_logps.as_ref().unwrap_or(&response.old_logps);
+        let sampler = response.extra_inputs.sampler_logps.as_ref().unwrap_or(&response.old_logps);
         let total: f64 = sampler.iter().zip(logps).map(|(sampler, logp)| sampler - logp).sum();
         if total / logps.len() as f64 > self.bound {
             let dropped = weights.iter_mut().zip(advantages).filter(|(_, a)| **a < 0.0);

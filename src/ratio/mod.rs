@@ -121,7 +121,7 @@ pub trait PolicyRatio: Send + Sync + std::fmt::Debug {
         None
     }
 
-    /// True if [`PolicyRatio::select`] looks at a response's own tokens or evidence.
+    /// True if [`PolicyRatio::select`] looks at a response's own tokens or extra inputs.
     fn reads_tokens(&self) -> bool {
         false
     }

@@ -99,7 +99,7 @@ impl Settings {
         self.values.contains_key(key)
     }
 
-    /// The settings that were changed but have no effect beside the others, in words:
+    /// The settings that were changed but have no effect given the others, in words:
     /// `soft_clamp=inner has no effect with update=trace`.
     pub fn idle(&self, params: &[Param]) -> Vec<String> {
         let message = |p: &Param| {

@@ -22,7 +22,7 @@ pub enum Style {
 /// `epsilon` but never gives it a value (erratum E2): 0 is the default, and 0.01 would already flatten 49 % of the
 /// causal entries at `T = 768, q = 0.98`.
 ///
-/// Source: GRPO-lambda Eq. 17/18; this reading is ours.
+/// Source: GRPO-lambda Eq. 17/18; this variant is ours.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RowIndex {
     /// `gamma lambda`, in `[0, 1]`.

@@ -9,7 +9,7 @@ CALLS = "rename,renameat,renameat2,unlink,unlinkat,mkdir,mkdirat,rmdir,link,link
 
 
 def commands(bench):
-    """Everything that writes a directory `out`: by name its words, and how to make what it reads (linked in beside it)."""
+    """Everything that writes a directory `out`: by name its words, and how to make what it reads (linked in next to it)."""
     found = {name: (["train", "--run", "out", *settings, "--quiet"], {}) for name, settings in VARIANTS.items()}
     lora = bench.reference("lora") / "r"
     step = max((lora / "checkpoints").glob("step-*"))
@@ -166,7 +166,7 @@ def disturbed(bench, size, random):
         before = tree(where / "r")
         done = train(where, COIN)
         if done.status == 0:
-            return "a run whose checkpoints are gone began anew"
+            return "a run whose checkpoints are gone began again"
         return done.crash() or difference(before, tree(where / "r"))
 
     def replaced(where, random, name):

@@ -55,7 +55,7 @@ LIES = {
 
 def proxy(port, lie, after):
     """A server between trainer and an honest one that lies in completions after the first `after` of them; returns it and how often it lied."""
-    told, asked = [0], [0]
+    reported, asked = [0], [0]
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -69,7 +69,7 @@ def proxy(port, lie, after):
             if self.path == "/v1/completions" and back.status == 200:
                 asked[0] += 1
                 if asked[0] > after:
-                    told[0] += 1
+                    reported[0] += 1
                     lied = lie(json.loads(data))
                     data = (lied if isinstance(lied, str) else json.dumps(lied)).encode()
             self.send_response(back.status)
@@ -87,7 +87,7 @@ def proxy(port, lie, after):
             pass
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    return server, told
+    return server, reported
 
 
 def liar(bench, size, random):
@@ -96,12 +96,12 @@ def liar(bench, size, random):
 
     def trained(where, lie, after):
         with Server(where, bench.model() / "hf") as server:
-            between, told = proxy(server.port, lie, after)
+            between, reported = proxy(server.port, lie, after)
             words = [word for word in settings if not word.startswith("model.")] + [f"model.checkpoint={bench.model() / 'hf'}", "rollout.weights=w",
                      f"rollout.url=http://127.0.0.1:{between.server_port}"]
             done = run([LLM_TRAIN, "train", "--run", "r", *words], where)
             between.shutdown()
-            return done, told[0]
+            return done, reported[0]
 
     def honest():
         def make(directory):
@@ -112,10 +112,10 @@ def liar(bench, size, random):
 
     def trial(where, _, lie, after):
         honest()
-        done, told = trained(where, lie, after)
+        done, reported = trained(where, lie, after)
         if done.crash() or done.mib > 2048:
             return done.crash() or f"{done.mib} MiB resident"
-        if done.status != 0 or "warning" in done.err or told == 0:
+        if done.status != 0 or "warning" in done.err or reported == 0:
             return None
         changed = difference(numbers(honest()), numbers(where / "r"))
         return changed and f"believed: {changed}"

@@ -128,7 +128,7 @@ pub(crate) fn fuzz(
     assert!(refused > 0, "{name}: nothing was refused, so nothing was tried");
     assert!(
         refused < times,
-        "{name}: everything was refused, so what lies behind the first check was not tried"
+        "{name}: everything was refused, so what lies after the first check was not tried"
     );
     if let Some(path) = std::env::var_os("GRPO_LAMBDA_FUZZ_TABLE") {
         let milliseconds = slowest.0.as_secs_f64() * 1e3;

@@ -5,7 +5,7 @@
     tests/museum/run.py B11 B26         some; the other rows of the file stay
     tests/museum/run.py --check         only whether every patch still applies
 
-All patches stand in one copy, each behind a switch that an environment variable turns: the copy is compiled once. A test is first run with no
+All patches stand in one copy, each with a switch that an environment variable turns: the copy is compiled once. A test is first run with no
 switch turned and must pass, then with one turned and must fail. The copy is `target/museum`; compiled dependencies are shared with it.
 
 Exit code: 0 when every mutant was killed, 1 when one survived or a test fails without one, 2 when a patch does not apply or nothing compiles.

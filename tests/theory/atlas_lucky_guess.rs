@@ -1,7 +1,7 @@
 //! A lucky guess after a flawed step: what a trace can and cannot do about it.
 
 use crate::laboratory::{self, laid_out, update};
-use grpo_lambda::group::{Evidence, Group, Response, StepValue};
+use grpo_lambda::group::{ExtraInputs, Group, Response, StepValue};
 use grpo_lambda_mdp::Oracle;
 use grpo_lambda_mdp::zoo::{Fork, LuckyGuess};
 
@@ -43,8 +43,8 @@ fn in_the_lucky_response_itself_outcomes_praise_the_flaw_and_values_blame_it() {
     // are rewarded or not as `rewards` says; the flawed one comes first.
     let response = |reward: f64, after: f64| {
         let steps = vec![StepValue { start: 0, value: 0.5 }, StepValue { start: 1, value: after }];
-        let evidence = Evidence { steps: Some(steps), ..Evidence::default() };
-        Response { evidence, ..Response::graded(vec![-0.7, -0.7], reward) }
+        let extra_inputs = ExtraInputs { steps: Some(steps), ..ExtraInputs::default() };
+        Response { extra_inputs, ..Response::graded(vec![-0.7, -0.7], reward) }
     };
     let batch = [Group { responses: vec![response(1.0, 0.25), response(0.0, 0.75)] }];
     let advantage = |name: &str| laboratory::advantages(name, "", &batch)[0][0];

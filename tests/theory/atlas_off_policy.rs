@@ -41,7 +41,7 @@ proptest! {
     }
 }
 
-/// Metrics of a response with log-ratios `x`, beside another one with the opposite reward at ratio 1.
+/// Metrics of a response with log-ratios `x`, next to another one with the opposite reward at ratio 1.
 fn evaluated(name: &str, settings: &str, x: &[f64], right: bool) -> Metrics {
     let method = method(name, settings);
     let old = vec![-1.0; x.len()];

@@ -45,7 +45,7 @@ fn groups_summed_without_regard_to_order_and_with_it_agree_for_every_registered_
         // A response's set has a meaning: two equal sets where a method has sets.
         let size = if configured.sets().is_some() { 4 } else { 3 };
         let situation = Situation::on_policy(&tree, &policy, size);
-        let kinds = grpo_lambda_mdp::evidence::Exact::kinds_on(&tree);
+        let kinds = grpo_lambda_mdp::extra_inputs::Exact::kinds_on(&tree);
         if configured.require(&kinds).is_err() {
             left_out.push(spec.name);
             continue;

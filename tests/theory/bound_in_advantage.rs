@@ -20,7 +20,7 @@ impl Method for WithBound {
     fn credit(&self, batch: &[Group]) -> Vec<Credit> {
         let mut credits = self.inner.credit(batch);
         for (credit, response) in credits.iter_mut().zip(batch.iter().flat_map(|g| &g.responses)) {
-            // A stand-in for another response has no tokens.
+            // A substitute for another response has no tokens.
             for t in 0..response.tokens.len() {
                 if let Some(Target::Node(node)) = self.tree.find(&response.tokens[..t]) {
                     credit.advantages[t] += self.bound[node];

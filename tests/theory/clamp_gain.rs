@@ -94,7 +94,7 @@ fn the_weight_of_a_prompt_has_its_stein_form_in_exact_rationals() {
 
 /// Positive-only and negative-only training, A = 1 for right responses or -1 for wrong ones, have the same expected update: ∇p each.
 #[test]
-fn right_ones_alone_and_wrong_ones_alone_move_a_prompt_alike_in_expectation() {
+fn right_ones_alone_and_wrong_ones_alone_move_a_prompt_equally_in_expectation() {
     for n in [1, 4, 8] {
         for p in [Rational::new(1, 20), Rational::new(1, 2), Rational::new(19, 20)] {
             let positive = binomial(n, p, |k| whole(k) / p / whole(n));

@@ -1,7 +1,7 @@
-//! Claim `conventions`: the table of conventions is right where it can be checked, and the search names the one behind given numbers.
+//! Claim `conventions`: the table of conventions is right where it can be checked, and the search names the one that explains given numbers.
 
 use crate::laboratory::method;
-use grpo_lambda::group::{Evidence, Group, Response};
+use grpo_lambda::group::{ExtraInputs, Group, Response};
 use grpo_lambda::methods;
 use grpo_lambda_conventions::{
     self as conventions, Assumptions, Diagnosis, Found, Rows, Scope, Theirs, diagnose,
@@ -77,9 +77,10 @@ fn batch() -> (Vec<Group>, Vec<Vec<f64>>) {
         logps.push(old.iter().map(|l| l + 1.2 * (uniform() - 0.5)).collect());
         let reference = old.iter().map(|l| l + 0.4 * (uniform() - 0.5)).collect();
         let mut response = Response { ref_logps: Some(reference), ..Response::graded(old, reward) };
-        response.evidence.entropies = Some((0..len).map(|_| uniform()).collect());
-        response.evidence.teacher_logps = Some(response.old_logps.iter().map(|l| 0.8 * l - 0.1).collect());
-        response.evidence.values = Some((0..len).map(|_| uniform()).collect());
+        response.extra_inputs.entropies = Some((0..len).map(|_| uniform()).collect());
+        response.extra_inputs.teacher_logps =
+            Some(response.old_logps.iter().map(|l| 0.8 * l - 0.1).collect());
+        response.extra_inputs.values = Some((0..len).map(|_| uniform()).collect());
         response
     };
     let first = [(5, 1.0), (3, 0.0), (7, 0.0), (2, 1.0), (6, 0.0)].map(|(len, r)| response(len, r));
@@ -146,7 +147,7 @@ fn the_advantages_of_every_convention_are_recognised() {
     for c in conventions::all().filter(|c| matches!(c.scope, Scope::Advantages | Scope::Objective)) {
         let Ok(Some(configured)) = c.configure() else { continue };
         let (batch, _) = batch();
-        if configured.evidence().iter().any(|kind| !kind.is_in(&batch[0].responses[0])) {
+        if configured.extra_inputs().iter().any(|kind| !kind.is_in(&batch[0].responses[0])) {
             continue;
         }
         let (advantages, ..) = evaluated(c.method, c.settings);
@@ -185,7 +186,7 @@ fn the_gradient_and_the_loss_of_every_convention_are_recognised_with_their_reduc
             found_of(&theirs, &Assumptions { beta: Some(beta), max_length, ..Assumptions::default() });
         for found in [found.gradient.expect("asked for"), found.loss.expect("asked for")] {
             assert!(labels(&found).all(|c| c.scope != Scope::Advantages), "{found:?}");
-            // A convention that fixes the reduction stands beside no other one.
+            // A convention that fixes the reduction stands next to no other one.
             for m in &found.matches {
                 let conventions = m.labels.iter().map(|label| convention(label));
                 for c in conventions.filter(|c| c.scope == Scope::Objective) {
@@ -209,13 +210,13 @@ fn a_gradient_alone_gives_advantages_kl_and_its_coefficient_and_a_common_factor(
     let found = explained(None, scaled(&gradient, 0.5));
     let best = &found.matches[0];
     assert!((best.beta - 0.04).abs() < 1e-9, "{best:?}");
-    let alike = |m: &conventions::Candidate| {
+    let equal = |m: &conventions::Candidate| {
         m.what.contains("advantages: grpo std_preset=verl")
             && m.what.contains("KL: k2")
             && m.what.contains("token_mean")
             && (m.factor - 0.5).abs() < 1e-9
     };
-    assert!(found.matches.iter().any(alike), "{found:?}");
+    assert!(found.matches.iter().any(equal), "{found:?}");
 }
 
 /// A common factor without a KL term is found where it is positive: no worker counts backwards.
@@ -229,10 +230,10 @@ fn a_common_factor_alone_is_found_where_it_is_positive() {
         all.gradient.expect("asked for")
     };
     let third = times(1.0 / 3.0);
-    let alike = |m: &conventions::Candidate| {
+    let equal = |m: &conventions::Candidate| {
         m.what.contains("token_mean") && (3.0 * m.factor - 1.0).abs() < 1e-9 && m.beta == 0.0
     };
-    assert!(third.matches.iter().any(alike), "{third:?}");
+    assert!(third.matches.iter().any(equal), "{third:?}");
     let turned = times(-1.0);
     assert!(turned.matches.iter().all(|m| m.factor > 0.0), "{turned:?}");
 }
@@ -268,9 +269,9 @@ fn a_coefficient_is_fitted_and_positive() {
 }
 
 /// On-policy, with rewards 1 and 0 and a reference as far above one token as below the other, the KL gradient of k2 is a multiple of
-/// the policy's: a common factor and the coefficient cannot be told apart, and the plain explanation is the one without a factor.
+/// the policy's: a common factor and the coefficient cannot be distinguished, and the plain explanation is the one without a factor.
 #[test]
-fn where_a_factor_and_a_coefficient_cannot_be_told_apart_the_coefficient_is_fitted_alone() {
+fn where_a_factor_and_a_coefficient_cannot_be_distinguished_the_coefficient_is_fitted_alone() {
     let response = |reward: f64, reference: f64| Response {
         ref_logps: Some(vec![reference]),
         ..Response::graded(vec![-1.0], reward)
@@ -288,9 +289,9 @@ fn where_a_factor_and_a_coefficient_cannot_be_told_apart_the_coefficient_is_fitt
     assert!(found.matches.iter().any(plain), "{found:?}");
 }
 
-/// A batch without evidence is compared with what needs none.
+/// A batch without extra inputs is compared with what needs none.
 #[test]
-fn what_needs_evidence_is_not_tried_without_it() {
+fn what_needs_extra_inputs_is_not_tried_without_them() {
     let (mut batch, logps) = batch();
     let method = method("grpo", "reduction=token_mean");
     let loss = methods::evaluate(method.as_ref(), &batch, &logps);
@@ -302,7 +303,7 @@ fn what_needs_evidence_is_not_tried_without_it() {
     };
     let with = tried(&batch);
     for response in batch.iter_mut().flat_map(|g| &mut g.responses) {
-        (response.ref_logps, response.evidence) = (None, Evidence::default());
+        (response.ref_logps, response.extra_inputs) = (None, ExtraInputs::default());
     }
     assert!(tried(&batch) < with);
 }
@@ -337,8 +338,8 @@ fn what_no_convention_explains_gets_the_nearest_and_the_term_that_is_left() {
         gradient.iter().map(|row| row.iter().map(|g| g / row.len() as f64).collect()).collect();
     let found = explained(Some(advantages), strange);
     assert!(matches!(found.remainder, Some((conventions::Remainder::PerResponse, _))), "{found:?}");
-    let beside = |found: &Found| found.remainder.as_ref().map(|(_, beside)| beside.clone());
-    assert_eq!(beside(&found).as_deref(), Some("grpo reduction=response_mean"));
+    let neighbour = |found: &Found| found.remainder.as_ref().map(|(_, neighbour)| neighbour.clone());
+    assert_eq!(neighbour(&found).as_deref(), Some("grpo reduction=response_mean"));
     // Two tokens that no clip touches.
     let (advantages, mut odd, _) = evaluated("grpo", "reduction=response_mean");
     let olds = batch.iter().flat_map(|g| &g.responses).map(|r| &r.old_logps);
@@ -354,7 +355,7 @@ fn what_no_convention_explains_gets_the_nearest_and_the_term_that_is_left() {
         matches!(found.remainder, Some((conventions::Remainder::Scattered { tokens: 2 }, _))),
         "{found:?}"
     );
-    assert_eq!(beside(&found).as_deref(), Some("grpo reduction=response_mean"));
+    assert_eq!(neighbour(&found).as_deref(), Some("grpo reduction=response_mean"));
 }
 
 /// Rewards that TRL and verl recorded advantages of, as groups of responses of `len` tokens.
@@ -443,9 +444,9 @@ impl Setups {
     fn groups(&self, with_sampler: bool) -> Vec<Group> {
         let response = |i: usize| Response {
             ref_logps: Some(self.ref_logps[i].clone()),
-            evidence: Evidence {
+            extra_inputs: ExtraInputs {
                 sampler_logps: with_sampler.then(|| self.sampler_logps[i].clone()),
-                ..Evidence::default()
+                ..ExtraInputs::default()
             },
             ..Response::graded(self.old_logps[i].clone(), self.rewards[i])
         };
@@ -540,7 +541,7 @@ impl Setups {
         let mut batch = self.groups(true);
         let (logps, sampled) = (far(&self.logps, 2.0), far(&self.sampler_logps, by));
         for (response, sampled) in batch.iter_mut().flat_map(|g| &mut g.responses).zip(sampled) {
-            response.evidence.sampler_logps = Some(sampled);
+            response.extra_inputs.sampler_logps = Some(sampled);
         }
         let (name, settings) = command.split_once(' ').unwrap_or((command, ""));
         let advantages = batch.iter().flat_map(|g| &g.responses).enumerate();

@@ -79,7 +79,7 @@ fn page() -> String {
     for spec in REGISTRY {
         let MethodSpec { title, about, source, .. } = spec;
         let configured = parse(spec.name, "").expect("the defaults");
-        let needs: Vec<&str> = configured.evidence().iter().map(|kind| kind.name()).collect();
+        let needs: Vec<&str> = configured.extra_inputs().iter().map(|kind| kind.name()).collect();
         let params = (spec.params)();
         let shared = |p: &&Param| groups.iter().any(|(q, _)| same(p, q));
         let own: String = params.iter().filter(|p| !shared(p)).map(row).collect();

@@ -1,10 +1,10 @@
 //! The exact expected update: three ways of computing it agree, and it is what theory says it is.
 
 use crate::laboratory::{gap, method, relative_gap, update};
-use grpo_lambda::group::{Evidence, EvidenceKind, EvidenceSource, PerStep, StatePerToken};
+use grpo_lambda::group::{ExtraInputs, InputKind, InputSource, PerStep, StatePerToken};
 use grpo_lambda::methods::{Coupling, REGISTRY};
-use grpo_lambda_mdp::evidence::{Exact, Provider};
 use grpo_lambda_mdp::expected::{ExpectedError, Situation, enumerated, implied, implied_mean};
+use grpo_lambda_mdp::extra_inputs::{Exact, Provider};
 use grpo_lambda_mdp::zoo::RandomRewards::{Bits, Probabilities, Real};
 use grpo_lambda_mdp::{Oracle, Tabular, Tree, zoo, zoo::Family};
 use std::convert::Infallible;
@@ -37,12 +37,12 @@ fn tiny() -> Vec<(&'static str, Tree, Tabular)> {
 struct Complete(Exact);
 
 impl Provider for Complete {
-    fn evidence(&self, leaf: usize, path: &[usize]) -> Evidence {
-        let Ok(made_up) = Evidence::read(&mut MadeUp { leaf, path });
-        self.0.evidence(leaf, path).or(made_up)
+    fn extra_inputs(&self, leaf: usize, path: &[usize]) -> ExtraInputs {
+        let Ok(made_up) = ExtraInputs::read(&mut MadeUp { leaf, path });
+        self.0.extra_inputs(leaf, path).or(made_up)
     }
-    fn kinds(&self) -> Vec<EvidenceKind> {
-        EvidenceKind::ALL.to_vec()
+    fn kinds(&self) -> Vec<InputKind> {
+        InputKind::ALL.to_vec()
     }
 }
 
@@ -53,27 +53,27 @@ struct MadeUp<'a> {
     path: &'a [usize],
 }
 
-impl EvidenceSource for MadeUp<'_> {
+impl InputSource for MadeUp<'_> {
     type Error = Infallible;
 
-    fn numbers(&mut self, kind: EvidenceKind) -> Result<Option<Vec<f64>>, Infallible> {
+    fn numbers(&mut self, kind: InputKind) -> Result<Option<Vec<f64>>, Infallible> {
         let of_edges = |number: fn(usize) -> f64| self.path.iter().map(|&edge| number(edge)).collect();
         let score = |(t, &edge): (usize, &usize)| ((7 * edge + 3 * t + self.leaf) % 5) as f64 * 0.4 - 0.3;
         let scores = |len: usize| self.path.iter().enumerate().map(score).take(len).collect();
         Ok(Some(match kind {
-            EvidenceKind::TeacherLogps => of_edges(|edge| -0.1 - (edge % 3) as f64),
-            EvidenceKind::SamplerLogps => of_edges(|edge| -0.2 - 0.3 * (edge % 4) as f64),
-            EvidenceKind::RewardParts => vec![(self.leaf % 3) as f64 - 0.4, (self.leaf % 2) as f64],
-            EvidenceKind::Shifts | EvidenceKind::Saliencies => scores(self.path.len().max(2) - 1),
+            InputKind::TeacherLogps => of_edges(|edge| -0.1 - (edge % 3) as f64),
+            InputKind::SamplerLogps => of_edges(|edge| -0.2 - 0.3 * (edge % 4) as f64),
+            InputKind::RewardParts => vec![(self.leaf % 3) as f64 - 0.4, (self.leaf % 2) as f64],
+            InputKind::Shifts | InputKind::Saliencies => scores(self.path.len().max(2) - 1),
             _ => scores(self.path.len()),
         }))
     }
 
-    fn steps(&mut self, _: EvidenceKind) -> Result<Option<PerStep>, Infallible> {
+    fn steps(&mut self, _: InputKind) -> Result<Option<PerStep>, Infallible> {
         Ok(None)
     }
 
-    fn states(&mut self, _: EvidenceKind) -> Result<Option<StatePerToken>, Infallible> {
+    fn states(&mut self, _: InputKind) -> Result<Option<StatePerToken>, Infallible> {
         Ok(Some(self.path.iter().map(|&edge| vec![(edge % 3) as f64, (edge % 7) as f64]).collect()))
     }
 }
@@ -86,13 +86,17 @@ fn implied_credit_equals_the_enumeration_of_all_groups_on_and_off_policy() {
     let mut compared = 0;
     for (mdp, tree, policy) in tiny() {
         let moved = Tabular::random(&tree, 8, 0.8);
-        let evidence = Complete(Exact::new(&Oracle::new(&tree, &policy)));
+        let extra_inputs = Complete(Exact::new(&Oracle::new(&tree, &policy)));
         for (name, settings) in cases() {
             let method = method(name, settings);
             for (current, g) in [(&policy, 2), (&moved, 2), (&moved, 3)] {
                 let on_policy = Situation::on_policy(&tree, &policy, g);
-                let situation =
-                    Situation { current, reference: Some(&moved), evidence: Some(&evidence), ..on_policy };
+                let situation = Situation {
+                    current,
+                    reference: Some(&moved),
+                    extra_inputs: Some(&extra_inputs),
+                    ..on_policy
+                };
                 if g == 3 && tree.leaf_count() > 12 {
                     continue;
                 }

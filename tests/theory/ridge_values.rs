@@ -4,8 +4,8 @@ use crate::laboratory::{self, gap, laid_out, method};
 use grpo_lambda::group::{Group, Response};
 use grpo_lambda::methods::Method;
 use grpo_lambda::systematic::Sets;
-use grpo_lambda_mdp::evidence::{Exact, features};
 use grpo_lambda_mdp::expected::{Situation, enumerated, implied, multisets};
+use grpo_lambda_mdp::extra_inputs::{Exact, features};
 use grpo_lambda_mdp::zoo::{self, Random};
 use grpo_lambda_mdp::{Oracle, Tabular, Tree};
 
@@ -56,10 +56,10 @@ fn its_expected_update_is_the_policy_gradient_at_every_group_size_and_with_any_s
     for (name, tree, policy) in &tasks {
         let oracle = Oracle::new(tree, policy);
         for states in [features::tokens_by_position(tree), arbitrary(tree)] {
-            let evidence = Exact::new(&oracle).with_states(states);
+            let extra_inputs = Exact::new(&oracle).with_states(states);
             for (shrinkage, g) in [("0.01", 2), ("0.01", 3), ("1", 3), ("1", 4), ("1e9", 3)] {
                 let on_policy = Situation::on_policy(tree, policy, g);
-                let situation = Situation { evidence: Some(&evidence), ..on_policy };
+                let situation = Situation { extra_inputs: Some(&extra_inputs), ..on_policy };
                 let method = ridge(&format!("shrinkage={shrinkage}"));
                 let e = enumerated(method.as_ref(), &situation).expect("feasible");
                 assert!(gap(&e.update, &oracle.grad_j()) < EXACT, "{name} kappa {shrinkage} G = {g}");
@@ -74,8 +74,9 @@ fn its_bias_is_zero_on_every_task_of_the_zoo_that_can_be_enumerated() {
     assert!(tasks.len() >= 13, "{}", tasks.len());
     for (name, tree, policy) in &tasks {
         let oracle = Oracle::new(tree, policy);
-        let evidence = Exact::new(&oracle).with_states(features::tokens_by_position(tree));
-        let situation = Situation { evidence: Some(&evidence), ..Situation::on_policy(tree, policy, 3) };
+        let extra_inputs = Exact::new(&oracle).with_states(features::tokens_by_position(tree));
+        let situation =
+            Situation { extra_inputs: Some(&extra_inputs), ..Situation::on_policy(tree, policy, 3) };
         let e = multisets(ridge("").as_ref(), &situation, Sets::SINGLE, 3e5).expect("feasible");
         assert!(gap(&e.update, &oracle.grad_j()) < EXACT, "{name}");
     }
@@ -93,12 +94,12 @@ fn a_baseline_that_counted_the_response_itself_would_be_caught() {
 #[test]
 fn with_a_large_ridge_or_in_groups_of_two_it_is_rloo() {
     for (name, tree, policy) in small_tasks().iter().take(5) {
-        let evidence = Exact::new(&Oracle::new(tree, policy)).with_states(arbitrary(tree));
+        let extra_inputs = Exact::new(&Oracle::new(tree, policy)).with_states(arbitrary(tree));
         for (settings, g) in [("shrinkage=1e12", 3), ("shrinkage=0.1", 2)] {
             let on_policy = Situation::on_policy(tree, policy, g);
             let rloo = method("rloo", "");
             let want = implied(rloo.as_ref(), &on_policy).expect("feasible").total_variance();
-            let situation = Situation { evidence: Some(&evidence), ..on_policy };
+            let situation = Situation { extra_inputs: Some(&extra_inputs), ..on_policy };
             let got = enumerated(ridge(settings).as_ref(), &situation).expect("feasible").total_variance();
             assert!((got - want).abs() < 1e-9 * want.max(1.0), "{name} {settings}: {got} {want}");
         }
@@ -108,8 +109,9 @@ fn with_a_large_ridge_or_in_groups_of_two_it_is_rloo() {
 #[test]
 fn with_a_state_of_its_own_for_every_prefix_it_is_prefix_rloo_for_states() {
     for (name, tree, policy) in &small_tasks() {
-        let evidence = Exact::new(&Oracle::new(tree, policy)).with_states(prefixes(tree));
-        let situation = Situation { evidence: Some(&evidence), ..Situation::on_policy(tree, policy, 4) };
+        let extra_inputs = Exact::new(&Oracle::new(tree, policy)).with_states(prefixes(tree));
+        let situation =
+            Situation { extra_inputs: Some(&extra_inputs), ..Situation::on_policy(tree, policy, 4) };
         for kappa in ["0.5", "4"] {
             let variance =
                 |m: Box<dyn Method>| enumerated(m.as_ref(), &situation).expect("feasible").variance;
@@ -122,7 +124,7 @@ fn with_a_state_of_its_own_for_every_prefix_it_is_prefix_rloo_for_states() {
 
 fn response(states: &[[f64; 2]], reward: f64) -> Response {
     let mut r = Response::graded(vec![-1.0; states.len()], reward);
-    r.evidence.hidden = Some(states.iter().map(|s| s.to_vec()).collect());
+    r.extra_inputs.hidden = Some(states.iter().map(|s| s.to_vec()).collect());
     r
 }
 
@@ -183,7 +185,7 @@ fn a_group_that_agrees_teaches_nothing_and_needs_no_states() {
         [Group { responses: vec![response(&[[1.0, 2.0]; 2], 0.3), response(&[[2.0, 0.0]; 3], 0.3)] }];
     assert!(advantages(&batch, "").concat().iter().all(|a| *a == 0.0));
     for r in &mut batch[0].responses {
-        r.evidence.hidden = Some(vec![Vec::new(); r.len()]);
+        r.extra_inputs.hidden = Some(vec![Vec::new(); r.len()]);
     }
     assert!(advantages(&batch, "").concat().iter().all(|a| *a == 0.0));
 }

@@ -2,12 +2,12 @@
 
 use crate::laboratory::{self, laid_out, method};
 use crate::strategies::{check, graded};
-use grpo_lambda::group::{Evidence, EvidenceKind, Group, Response};
+use grpo_lambda::group::{ExtraInputs, Group, InputKind, Response};
 use grpo_lambda::systematic::{Code, Guard, Sets};
-use grpo_lambda_mdp::evidence::{Exact, Provider};
 use grpo_lambda_mdp::expected::{
     PrefixMoments, SetMoments, Situation, enumerated, sampled_in_sets, systematic,
 };
+use grpo_lambda_mdp::extra_inputs::{Exact, Provider};
 use grpo_lambda_mdp::zoo::{self, Family, Random, RandomRewards};
 use grpo_lambda_mdp::{EdgeId, LeafId, Oracle, Sampler, Tabular, Tree};
 use rand::SeedableRng;
@@ -29,12 +29,12 @@ fn small_trees(rewards: RandomRewards, n: usize) -> Vec<(Tree, Tabular)> {
 struct Earlier(f64);
 
 impl Provider for Earlier {
-    fn evidence(&self, _: LeafId, _: &[EdgeId]) -> Evidence {
-        Evidence { reward_parts: Some(vec![self.0]), ..Evidence::default() }
+    fn extra_inputs(&self, _: LeafId, _: &[EdgeId]) -> ExtraInputs {
+        ExtraInputs { reward_parts: Some(vec![self.0]), ..ExtraInputs::default() }
     }
 
-    fn kinds(&self) -> Vec<EvidenceKind> {
-        vec![EvidenceKind::RewardParts]
+    fn kinds(&self) -> Vec<InputKind> {
+        vec![InputKind::RewardParts]
     }
 }
 
@@ -73,8 +73,9 @@ fn an_earlier_visit_serves_as_the_baseline_of_one_set_inside_the_guard_and_not_o
     for (tree, policy) in &small_trees(RandomRewards::Bits, 4) {
         let gradient = Oracle::new(tree, policy).grad_j();
         for earlier in [0.05, 0.4] {
-            let evidence = Earlier(earlier);
-            let situation = Situation { evidence: Some(&evidence), ..Situation::on_policy(tree, policy, 4) };
+            let extra_inputs = Earlier(earlier);
+            let situation =
+                Situation { extra_inputs: Some(&extra_inputs), ..Situation::on_policy(tree, policy, 4) };
             let sets = Guard::USUAL.sets(Some(earlier)).count(4);
             let visit = method("systematic_visit", "");
             let e = systematic(visit.as_ref(), &situation, sets).expect("feasible");
@@ -164,9 +165,9 @@ fn the_variance_with_values_of_prefixes_is_that_of_the_enumeration_of_all_groups
             {
                 let critic = Exact::new(&oracle);
                 let constant = critic.clone().with_critic(vec![oracle.j; tree.node_count()]);
-                let evidence = if settings.is_empty() { critic } else { constant };
+                let extra_inputs = if settings.is_empty() { critic } else { constant };
                 let situation =
-                    Situation { evidence: Some(&evidence), ..Situation::on_policy(tree, policy, 2) };
+                    Situation { extra_inputs: Some(&extra_inputs), ..Situation::on_policy(tree, policy, 2) };
                 let ppo = method("ppo", "whiten=false lambda=1 clip=none reduction=response_sum");
                 let want = 2.0 * enumerated(ppo.as_ref(), &situation).expect("feasible").total_variance();
                 assert!((got - want).abs() < EXACT * want.max(1.0), "{settings}: {got} {want}");
@@ -187,7 +188,7 @@ fn bits_of_a_code_explain_no_less_than_fewer_bits_and_all_of_them_everything() {
     let single = SetMoments::new(&oracle, 1).credit;
     assert!(explained[0].abs() < EXACT && (explained[5] - single).abs() < EXACT, "{explained:?} {single}");
     assert!(explained.windows(2).all(|pair| pair[1] >= pair[0] - EXACT), "{explained:?}");
-    // Two of 32 equally likely responses are in each of 16 parts, of which neither is told apart from the other.
+    // Two of 32 equally likely responses are in each of 16 parts, of which neither is distinguished from the other.
     assert!(explained[4] < single - 0.01);
 }
 
@@ -226,7 +227,7 @@ fn a_code_decodes_to_the_response_in_whose_interval_it_lies_and_goes_on_when_its
         }
         start += probability;
     }
-    // Sixty coins: bits 0 to 23 are the code's, the others fresh and fair.
+    // Sixty coin flips: bits 0 to 23 are the code's, the others fresh and fair.
     let mut heads = 0;
     for _ in 0..400 {
         let mut code = Code::new(0.7);
@@ -245,7 +246,7 @@ fn advantages_of_a_hand_made_group_in_two_sets() {
     let advantages = |name: &str, settings: &str, rewards: &[Option<f64>], earlier: f64| {
         let mut responses: Vec<Response> = rewards.iter().map(|r| response(*r)).collect();
         for (i, r) in responses.iter_mut().enumerate() {
-            r.evidence.reward_parts = Some(vec![earlier]);
+            r.extra_inputs.reward_parts = Some(vec![earlier]);
             r.tokens = vec![i as u32];
         }
         laboratory::advantages(name, settings, &[Group { responses }]).concat()

@@ -3,7 +3,7 @@
 //! The stream is fixed, so a test passes or fails the same way everywhere; `PROPTEST_RNG_SEED` chooses another.
 
 use grpo_lambda::group::{
-    Evidence, EvidenceKind, EvidenceSource, Group, PerStep, Response, StatePerToken, StepValue,
+    ExtraInputs, Group, InputKind, InputSource, PerStep, Response, StatePerToken, StepValue,
 };
 use grpo_lambda::methods::{BatchLoss, Configured, MethodSpec, REGISTRY, configure, evaluate};
 use grpo_lambda::settings::{Kind, Param};
@@ -112,53 +112,51 @@ fn token() -> impl Strategy<Value = Token> {
     (0u32..3, -5.0..-0.05, -1.0..1.0, -0.5..0.5, 0.0..3.0, -1.0..1.0)
 }
 
-/// The evidence of a response, made of what is drawn for its tokens. A kind without a line here gets the drawn value of each token.
+/// The extra inputs of a response, made of what is drawn for its tokens. A kind without a line here gets the drawn value of each token.
 struct Drawn<'a>(&'a [Token]);
 
-impl EvidenceSource for Drawn<'_> {
+impl InputSource for Drawn<'_> {
     type Error = Infallible;
 
-    fn numbers(&mut self, kind: EvidenceKind) -> Result<Option<Vec<f64>>, Infallible> {
+    fn numbers(&mut self, kind: InputKind) -> Result<Option<Vec<f64>>, Infallible> {
         // The last third of a response has no scores.
         let reasoning = &self.0[..(2 * self.0.len()).div_ceil(3)];
         let numbers = |tokens: &[Token], f: fn(&Token) -> f64| Ok(Some(tokens.iter().map(f).collect()));
         match kind {
-            EvidenceKind::Entropies => numbers(self.0, |t| t.4),
+            InputKind::Entropies => numbers(self.0, |t| t.4),
             // The token's own square and a part of what is left.
-            EvidenceKind::Collisions => {
-                numbers(self.0, |t| t.1.exp().powi(2) + 0.4 * (1.0 - t.1.exp()).powi(2))
-            }
-            EvidenceKind::Shifts => numbers(reasoning, |t| t.4 - 0.3),
-            EvidenceKind::Saliencies => numbers(reasoning, |t| t.5.abs() * 1e-3),
-            EvidenceKind::TeacherLogps => numbers(self.0, |t| (t.1 + t.2 * t.4).min(0.0)),
-            EvidenceKind::SamplerLogps => numbers(self.0, |t| (t.1 + 0.3 * t.5).min(0.0)),
-            EvidenceKind::RewardParts => numbers(&self.0[..self.0.len().min(1)], |t| t.5),
+            InputKind::Collisions => numbers(self.0, |t| t.1.exp().powi(2) + 0.4 * (1.0 - t.1.exp()).powi(2)),
+            InputKind::Shifts => numbers(reasoning, |t| t.4 - 0.3),
+            InputKind::Saliencies => numbers(reasoning, |t| t.5.abs() * 1e-3),
+            InputKind::TeacherLogps => numbers(self.0, |t| (t.1 + t.2 * t.4).min(0.0)),
+            InputKind::SamplerLogps => numbers(self.0, |t| (t.1 + 0.3 * t.5).min(0.0)),
+            InputKind::RewardParts => numbers(&self.0[..self.0.len().min(1)], |t| t.5),
             _ => numbers(self.0, |t| t.5),
         }
     }
 
-    fn steps(&mut self, _: EvidenceKind) -> Result<Option<PerStep>, Infallible> {
+    fn steps(&mut self, _: InputKind) -> Result<Option<PerStep>, Infallible> {
         let starts = self.0.iter().enumerate().filter(|(t, token)| *t == 0 || token.0 == 0);
         Ok(Some(starts.map(|(start, token)| StepValue { start, value: token.5 }).collect()))
     }
 
-    fn states(&mut self, _: EvidenceKind) -> Result<Option<StatePerToken>, Infallible> {
+    fn states(&mut self, _: InputKind) -> Result<Option<StatePerToken>, Infallible> {
         Ok(Some(self.0.iter().map(|t| vec![t.4, t.5]).collect()))
     }
 }
 
-/// Every kind of evidence, made of what is drawn for the tokens.
-fn evidence(tokens: &[Token]) -> Evidence {
-    let Ok(evidence) = Evidence::read(&mut Drawn(tokens));
-    evidence
+/// Every kind of extra input, made of what is drawn for the tokens.
+fn extra_inputs(tokens: &[Token]) -> ExtraInputs {
+    let Ok(extra_inputs) = ExtraInputs::read(&mut Drawn(tokens));
+    extra_inputs
 }
 
-/// Every kind of evidence for a response of `len` equal tokens.
-pub(crate) fn even_evidence(len: usize) -> Evidence {
-    Evidence {
+/// Every kind of extra input for a response of `len` equal tokens.
+pub(crate) fn even_inputs(len: usize) -> ExtraInputs {
+    ExtraInputs {
         collisions: Some(vec![0.5; len]),
         sampler_logps: Some(vec![-0.5; len]),
-        ..evidence(&vec![(1, -0.7, 0.1, 0.0, 1.0, 0.5); len])
+        ..extra_inputs(&vec![(1, -0.7, 0.1, 0.0, 1.0, 0.5); len])
     }
 }
 
@@ -170,21 +168,21 @@ fn response(max_len: usize) -> impl Strategy<Value = (Vec<Token>, Option<f64>, b
     (prop::collection::vec(token(), 1..=max_len), reward(), prop::bool::weighted(0.2))
 }
 
-/// One to three groups of two to five ragged responses with every evidence there is; steps from `old` of random size, 0 included.
+/// One to three groups of two to five ragged responses with every extra input there is; steps from `old` of random size, 0 included.
 pub(crate) fn batch_up_to(max_len: usize) -> impl Strategy<Value = Batch> {
     let group = prop::collection::vec(response(max_len), 2..=5);
-    (prop::collection::vec(group, 1..=3), select(vec![0.0, 0.05, 0.3, 1.0])).prop_map(|(groups, drift)| {
+    (prop::collection::vec(group, 1..=3), select(vec![0.0, 0.05, 0.3, 1.0])).prop_map(|(groups, distance)| {
         let mut logps = Vec::new();
         let mut build = |(tokens, reward, truncated): (Vec<Token>, Option<f64>, bool)| {
             let each = |f: fn(&Token) -> f64| tokens.iter().map(f).collect::<Vec<f64>>();
-            logps.push(tokens.iter().map(|t| (t.1 + drift * t.2).min(0.0)).collect());
+            logps.push(tokens.iter().map(|t| (t.1 + distance * t.2).min(0.0)).collect());
             Response {
                 tokens: tokens.iter().map(|t| t.0).collect(),
                 old_logps: each(|t| t.1),
                 ref_logps: Some(each(|t| t.1 + t.3)),
                 reward,
                 truncated,
-                evidence: evidence(&tokens),
+                extra_inputs: extra_inputs(&tokens),
             }
         };
         let groups = groups
@@ -217,7 +215,7 @@ pub(crate) fn on_policy() -> impl Strategy<Value = Batch> {
 /// Overrides of a method's defaults.
 pub(crate) type Overrides = Vec<(String, String)>;
 
-/// A finite stand-in for an open bound: one unit, or as much as the default, beyond it.
+/// A finite substitute for an open bound: one unit, or as much as the default, beyond it.
 fn range(param: &Param, min: f64, max: f64) -> (f64, f64, f64) {
     let default = param.default.parse().unwrap_or(if min.is_finite() { min } else { max });
     let unit = f64::abs(default).max(1.0);

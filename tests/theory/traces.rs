@@ -9,7 +9,7 @@ const LENGTHS: [usize; 8] = [1, 2, 3, 4, 5, 16, 33, 257];
 const DECAYS: [f64; 6] = [0.0, 0.3, 0.9, 0.98, 0.99, 1.0];
 const FLOORS: [f64; 5] = [0.0, 1e-8, 1e-2, 0.5, 1.0];
 
-/// A trace beside the matrix entry its equation prints, written down here a second time.
+/// A trace next to the matrix entry its equation prints, written down here a second time.
 struct Case {
     name: String,
     trace: Box<dyn Trace>,

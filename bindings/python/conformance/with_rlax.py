@@ -36,9 +36,9 @@ def compare(batch, holes):
         return  # a response of rlax has no mask
     for gamma, lam in [(1.0, 0.95), (0.97, 0.5)]:
         settings = {"gamma": gamma, "lambda": lam, "whiten": False}
-        evidence = {"values": batch.values}
+        extra_inputs = {"values": batch.values}
         gae, lambda_returns, discounted = returns(batch, gamma, lam)
-        ours, ours_returns = _verl.advantages("ppo", batch.token_rewards(), batch.mask, None, evidence, settings)
+        ours, ours_returns = _verl.advantages("ppo", batch.token_rewards(), batch.mask, None, extra_inputs, settings)
         words = f"ppo gamma={gamma} lambda={lam} whiten=false"
         yield "truncated_generalized_advantage_estimation", words, "advantages", ours - gae, None
         yield "lambda_returns", words, "returns", ours_returns - lambda_returns, None

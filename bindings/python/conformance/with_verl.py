@@ -29,7 +29,7 @@ PLAIN = {"scale": "none"}
 
 
 def estimators(batch):
-    """verl's estimator with its arguments, our method, its settings and evidence."""
+    """verl's estimator with its arguments, our method, its settings and extra inputs."""
     passk = OmegaConf.create({"norm_adv_by_std_in_grpo": True})
     discounted = types.SimpleNamespace(gamma=0.95)
     squares = {"old_log_probs": torch.tensor(batch.old), "sum_pi_squared": torch.tensor(batch.collisions)}
@@ -72,11 +72,11 @@ def alone_there(name, call, batch, alone):
     return "reward" if np.allclose(found.numpy()[alone], expected, rtol=1e-5) else "other"
 
 
-def refused(batch, method, settings, evidence):
+def refused(batch, method, settings, extra_inputs):
     """True if the batch is refused because a prompt has one response."""
     try:
         grpo_lambda.credit_padded(
-            method, batch.rewards.tolist(), batch.old, batch.mask, group=batch.index, evidence=evidence, **settings
+            method, batch.rewards.tolist(), batch.old, batch.mask, group=batch.index, extra_inputs=extra_inputs, **settings
         )
     except ValueError as error:
         assert "the group has one response" in str(error), error
@@ -88,18 +88,18 @@ def of_estimators(batch, holes, alone):
     """Advantages at the trained tokens. `alone` marks the rows whose prompt has no other."""
     rewards, mask = torch.tensor(batch.token_rewards()), torch.tensor(batch.mask)
     index = np.array(batch.index, dtype=object)
-    for name, arguments, method, settings, evidence in estimators(batch):
+    for name, arguments, method, settings, extra_inputs in estimators(batch):
         call = dict(token_level_rewards=rewards.clone(), response_mask=mask, **arguments)
         if name not in UNGROUPED:
             call["index"] = index
         if alone.any() and "index" in call:
             theirs = alone_there(name, call, batch, alone)
-            yield name, words(method, settings), "advantages", refused(batch, method, settings, evidence), ALONE[theirs]
+            yield name, words(method, settings), "advantages", refused(batch, method, settings, extra_inputs), ALONE[theirs]
             continue
         theirs, _ = core_algos.get_adv_estimator_fn(name)(**call)
         group = batch.index if name not in UNGROUPED else [0] * len(index)
         found = grpo_lambda.credit_padded(
-            method, batch.rewards.tolist(), batch.old, batch.mask, group=group, evidence=evidence, **settings
+            method, batch.rewards.tolist(), batch.old, batch.mask, group=group, extra_inputs=extra_inputs, **settings
         )
         apart = np.where(batch.mask, found.advantages - theirs.numpy(), 0.0)
         definition = HOLES if name == "optimal_token_baseline" and holes else None

@@ -1,4 +1,4 @@
-"""Whose GRPO is it? A step of a trainer, and the convention behind its numbers. Needs numpy alone.
+"""Whose GRPO is it? A step of a trainer, and the convention that gives its numbers. Needs numpy alone.
 
 With TRL, `grpo_lambda.trl.record` does all of this in one line.
 """

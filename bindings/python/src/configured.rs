@@ -1,7 +1,7 @@
 //! Methods by name with their settings, and their descriptions.
 
 use grpo_lambda::equation::BatchSize;
-use grpo_lambda::group::EvidenceKind;
+use grpo_lambda::group::InputKind;
 use grpo_lambda::methods::{self as registry, Configured, MethodSpec};
 use grpo_lambda::settings::{Kind, Param};
 use pyo3::exceptions::PyUserWarning;
@@ -41,7 +41,7 @@ fn word(key: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
     })
 }
 
-/// Warns of changed settings that have no effect beside the others.
+/// Warns of changed settings that have no effect given the others.
 pub(crate) fn warn_of_idle(py: Python<'_>, configured: &Configured) -> PyResult<()> {
     let idle = configured.idle();
     if idle.is_empty() { Ok(()) } else { warn(py, &idle.join("; ")) }
@@ -76,7 +76,7 @@ fn described<'py>(py: Python<'py>, spec: &MethodSpec) -> PyResult<Bound<'py, PyD
     }
     dict.set_item("settings", params)?;
     let defaults = registry::configure(spec.name, &[]).map_err(refused)?;
-    dict.set_item("evidence", names(&defaults.evidence()))?;
+    dict.set_item("extra_inputs", names(&defaults.extra_inputs()))?;
     Ok(dict)
 }
 
@@ -109,7 +109,7 @@ fn setting<'py>(py: Python<'py>, param: &Param) -> PyResult<Bound<'py, PyDict>> 
     Ok(dict)
 }
 
-fn names(kinds: &[EvidenceKind]) -> Vec<&'static str> {
+fn names(kinds: &[InputKind]) -> Vec<&'static str> {
     kinds.iter().map(|kind| kind.name()).collect()
 }
 
@@ -124,22 +124,22 @@ pub(crate) fn settings(
     Ok(configured.settings.entries().map(|(k, v)| (k.to_owned(), v.to_owned())).collect())
 }
 
-/// The evidence that a method needs of a response under these settings.
+/// The extra inputs that a method needs of a response under these settings.
 #[pyfunction]
 #[pyo3(signature = (method, /, **settings))]
-pub(crate) fn evidence(method: &str, settings: Option<&Bound<'_, PyDict>>) -> PyResult<Vec<&'static str>> {
-    Ok(names(&configure(method, settings)?.evidence()))
+pub(crate) fn extra_inputs(method: &str, settings: Option<&Bound<'_, PyDict>>) -> PyResult<Vec<&'static str>> {
+    Ok(names(&configure(method, settings)?.extra_inputs()))
 }
 
-/// Errors if the method needs a kind of evidence that is not among `provided`.
+/// Errors if the method needs a kind of extra input that is not among `provided`.
 #[pyfunction]
 pub(crate) fn require(
     method: &str,
     provided: Vec<String>,
     settings: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<()> {
-    let has = |kind: &EvidenceKind| provided.iter().any(|name| name == kind.name());
-    let provided: Vec<EvidenceKind> = EvidenceKind::ALL.into_iter().filter(has).collect();
+    let has = |kind: &InputKind| provided.iter().any(|name| name == kind.name());
+    let provided: Vec<InputKind> = InputKind::ALL.into_iter().filter(has).collect();
     configure(method, settings)?.require(&provided).map_err(refused)
 }
 
@@ -180,9 +180,9 @@ pub(crate) fn explain(
     for idle in configured.idle() {
         text += &format!("  note: {idle}\n");
     }
-    let needs = names(&configured.evidence());
+    let needs = names(&configured.extra_inputs());
     if !needs.is_empty() {
-        text += &format!("Evidence needed: {}.\n", needs.join(", "));
+        text += &format!("Extra inputs needed: {}.\n", needs.join(", "));
     }
     Ok(text)
 }

@@ -1,7 +1,7 @@
 //! The two steps of a method: credit of a whole batch, then the loss of its responses.
 
 use grpo_lambda::check;
-use grpo_lambda::group::{Evidence, EvidenceKind, Group, Response};
+use grpo_lambda::group::{ExtraInputs, InputKind, Group, Response};
 use grpo_lambda::methods::{self, Configured, credited_metrics};
 use grpo_lambda::metrics::Metrics;
 use grpo_lambda_stats::table::significant;
@@ -64,7 +64,7 @@ pub(crate) fn credit(
 
 /// Credit of padded rows.
 #[pyfunction]
-#[pyo3(signature = (method, rewards, old_logps, mask, group_of_row, ref_logps, truncated, tokens, evidence, settings))]
+#[pyo3(signature = (method, rewards, old_logps, mask, group_of_row, ref_logps, truncated, tokens, extra_inputs, settings))]
 #[allow(clippy::too_many_arguments, reason = "the Python function names them")]
 pub(crate) fn credit_padded(
     py: Python<'_>,
@@ -76,11 +76,11 @@ pub(crate) fn credit_padded(
     ref_logps: Option<&Bound<'_, PyAny>>,
     truncated: Option<&Bound<'_, PyAny>>,
     tokens: Option<&Bound<'_, PyAny>>,
-    evidence: Option<&Bound<'_, PyDict>>,
+    extra_inputs: Option<&Bound<'_, PyDict>>,
     settings: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Credit> {
     let mut configured = configure(method, settings)?;
-    let extras = Extras { ref_logps, tokens, truncated, evidence };
+    let extras = Extras { ref_logps, tokens, truncated, extra_inputs };
     let (mut batch, layout) = padded::read(rewards, old_logps, mask, &group_of_row, &extras)?;
     mask_rows_without_tokens(&mut configured, &mut batch, &layout)?;
     // Trainers meet prompts without a gradable response: these get no credit, and the others keep theirs.
@@ -94,8 +94,8 @@ pub(crate) fn credit_padded(
         let named = |e: String| refused(format!("the group of {}: {e}", layout.rows_text(first..first + n)));
         match check_group(&configured, group, &old) {
             Err(_) if some && !graded(group) => {
-                let stand_in = Group { responses: group.responses.iter().map(as_graded).collect() };
-                check_group(&configured, &stand_in, &old).map_err(named)?;
+                let substitute = Group { responses: group.responses.iter().map(as_graded).collect() };
+                check_group(&configured, &substitute, &old).map_err(named)?;
             }
             checked => checked.map_err(named)?,
         }
@@ -128,11 +128,11 @@ pub(crate) fn credit_from_rows(
     let ref_logps = ref_logps.map(|v| mask.rows("ref_logps", v)).transpose()?;
     let sampler_logps = sampler_logps.map(|v| mask.rows("sampler_logps", v)).transpose()?;
     let given = [
-        (EvidenceKind::RefLogps, &ref_logps, "beta"),
-        (EvidenceKind::SamplerLogps, &sampler_logps, "correction, reject or off_policy_mask"),
+        (InputKind::RefLogps, &ref_logps, "beta"),
+        (InputKind::SamplerLogps, &sampler_logps, "correction, reject or off_policy_mask"),
     ];
     for (kind, rows, setting) in given {
-        if configured.evidence().contains(&kind) && rows.is_none() {
+        if configured.extra_inputs().contains(&kind) && rows.is_none() {
             return Err(refused(format!("{}: missing; {setting} needs it for every token", kind.name())));
         }
     }
@@ -152,8 +152,8 @@ pub(crate) fn credit_from_rows(
             eligible: eligible.as_ref().map(|rows| rows[i].iter().map(|x| *x != 0.0).collect()),
         };
         let sampler_logps = sampler_logps.as_ref().map(|rows| rows[i].clone());
-        let evidence = Evidence { sampler_logps, ..Evidence::default() };
-        (Response { ref_logps, evidence, ..Response::graded(old_logps, 0.0) }, credit)
+        let extra_inputs = ExtraInputs { sampler_logps, ..ExtraInputs::default() };
+        (Response { ref_logps, extra_inputs, ..Response::graded(old_logps, 0.0) }, credit)
     };
     let responses: Vec<_> = old_logps_of.map(response).collect();
     for (i, (response, credit)) in responses.iter().enumerate() {
@@ -161,7 +161,7 @@ pub(crate) fn credit_from_rows(
         finite(&layout, "weights", i, &credit.weights)?;
         finite(&layout, "old_logps", i, &response.old_logps)?;
         finite(&layout, "ref_logps", i, response.ref_logps.as_deref().unwrap_or(&[]))?;
-        finite(&layout, "sampler_logps", i, response.evidence.sampler_logps.as_deref().unwrap_or(&[]))?;
+        finite(&layout, "sampler_logps", i, response.extra_inputs.sampler_logps.as_deref().unwrap_or(&[]))?;
     }
     Ok(Credit { method: Arc::new(configured), responses, of_groups: Vec::new(), layout, logps: None })
 }
@@ -198,7 +198,7 @@ fn as_graded(response: &Response) -> Response {
 
 /// Runs [`check::group`], and checks that the method takes responses of this length.
 fn check_group(configured: &Configured, group: &Group, logps: &[Vec<f64>]) -> Result<(), String> {
-    check::group(group, logps, &configured.evidence()).map_err(|e| e.to_string())?;
+    check::group(group, logps, &configured.extra_inputs()).map_err(|e| e.to_string())?;
     match configured.method.max_len() {
         Some(limit) if logps.iter().any(|row| row.len() > limit) => Err(format!(
             "logps has a response of {} tokens; with matrix_length={limit} at most {limit} are possible",
@@ -466,7 +466,7 @@ impl Credit {
         rows.map(|rows| self.layout.give(py, &rows, false)).transpose()
     }
 
-    /// Pickles and copies: an equal credit, without the evidence that only fixed it.
+    /// Pickles and copies: an equal credit, without the extra inputs that only fixed it.
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (State<'py>,))> {
         let restore = py.import("grpo_lambda._native")?.getattr("_restored_credit")?;
         Ok((restore, (self.state(py),)))

@@ -51,8 +51,8 @@ pub(crate) fn diagnose<'py>(
     }
     let assumed = Assumptions { tolerance, beta, max_length, correction };
     let found = py.detach(|| table::diagnose(&batch, &logps, &theirs, &assumed));
-    let told: Vec<_> = found.found().map(|found| told(py, found)).collect::<PyResult<_>>()?;
-    PyList::new(py, told)
+    let reported: Vec<_> = found.found().map(|found| reported(py, found)).collect::<PyResult<_>>()?;
+    PyList::new(py, reported)
 }
 
 /// Every convention as the keyword arguments of `grpo_lambda.Convention`.
@@ -107,13 +107,13 @@ fn rows(name: &'static str, value: &Bound<'_, PyAny>, sizes: &[usize], logps: &R
     Ok(all)
 }
 
-fn told<'py>(py: Python<'py>, found: &Found) -> PyResult<Bound<'py, PyDict>> {
+fn reported<'py>(py: Python<'py>, found: &Found) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     dict.set_item("quantity", found.quantity)?;
     let matches: Vec<_> = found.matches.iter().map(|c| candidate(py, c)).collect::<PyResult<_>>()?;
     dict.set_item("matches", matches)?;
     dict.set_item("nearest", found.nearest.as_ref().map(|c| candidate(py, c)).transpose()?)?;
-    let remainder = found.remainder.as_ref().map(|(what, beside)| (what.to_string(), beside.clone()));
+    let remainder = found.remainder.as_ref().map(|(what, neighbour)| (what.to_string(), neighbour.clone()));
     dict.set_item("remainder", remainder)?;
     dict.set_item("tried", found.tried)?;
     dict.set_item("note", &found.note)?;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use crate::values::{refused, shown};
 
 /// Name, reward, reason and extracted answer of a verdict.
-type Told = (&'static str, Option<f64>, String, Option<String>);
+type Graded = (&'static str, Option<f64>, String, Option<String>);
 
 /// The grader of these options; `rules` of `None` are the defaults of the command line.
 fn grader(extract: &str, rules: Option<&str>) -> PyResult<Grader> {
@@ -34,7 +34,7 @@ pub(crate) fn grade_all(
     rules: Option<&str>,
     problems: Option<Vec<Option<String>>>,
     cut_off: Option<Vec<bool>>,
-) -> PyResult<Vec<Told>> {
+) -> PyResult<Vec<Graded>> {
     let grader = grader(extract, rules)?;
     let lengths = [("problems", problems.as_ref().map(Vec::len)), ("cut_off", cut_off.as_ref().map(Vec::len))];
     if let Some((name, Some(found))) = lengths.into_iter().find(|(_, n)| n.is_some_and(|n| n != answers.len())) {
@@ -74,7 +74,7 @@ pub(crate) fn grade_all(
                 problem: problems.as_ref().and_then(|all| all[i].as_deref()),
                 cut_off: cut_off.as_ref().is_some_and(|all| all[i]),
             };
-            Ok(told(grader.grade(&gold, response)))
+            Ok(reported(grader.grade(&gold, response)))
         };
         pool.install(|| golds.par_iter().zip(&answers).enumerate().map(one).collect::<Result<_, String>>())
     })
@@ -104,6 +104,6 @@ fn pool() -> PyResult<Arc<ThreadPool>> {
     }
 }
 
-fn told(verdict: Verdict) -> Told {
+fn reported(verdict: Verdict) -> Graded {
     (verdict.name(), verdict.reward(), verdict.to_string(), verdict.extracted)
 }

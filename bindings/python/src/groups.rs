@@ -2,7 +2,7 @@
 
 use grpo_lambda::check::BatchError;
 use grpo_lambda::group::{
-    Evidence, EvidenceKind, EvidenceSource, Group, PerStep, Response, StatePerToken, StepValue,
+    ExtraInputs, InputKind, InputSource, Group, PerStep, Response, StatePerToken, StepValue,
 };
 use grpo_lambda::settings::did_you_mean;
 use pyo3::prelude::*;
@@ -24,7 +24,7 @@ const STEP: &str = "[first token, value]";
 /// Every key of a group, in the order of messages.
 fn known() -> Vec<&'static str> {
     let before = ["id", "rewards", "logps", "old_logps", "ref_logps"];
-    before.into_iter().chain(Evidence::KINDS.map(EvidenceKind::name)).chain(["tokens", "truncated"]).collect()
+    before.into_iter().chain(ExtraInputs::KINDS.map(InputKind::name)).chain(["tokens", "truncated"]).collect()
 }
 
 /// Reads a group. Shapes and finiteness are left to [`grpo_lambda::check`].
@@ -53,7 +53,7 @@ pub(crate) fn read(value: &Bound<'_, PyAny>) -> PyResult<Line> {
             ref_logps: ref_logps.as_mut().and_then(Iterator::next),
             reward,
             truncated: truncated.as_ref().is_some_and(|flags| flags[i]),
-            evidence: Evidence::read(&mut source)?,
+            extra_inputs: ExtraInputs::read(&mut source)?,
         });
     }
     Ok(Line { group: Group { responses }, logps })
@@ -150,7 +150,7 @@ pub(crate) fn truncated(responses: usize, value: &Bound<'_, PyAny>) -> PyResult<
     flags.iter().enumerate().map(flag).collect()
 }
 
-/// The evidence fields of a group, read response by response.
+/// The fields of the extra inputs of a group, read response by response.
 struct Columns<'a, 'py> {
     fields: &'a Fields<'a, 'py>,
     responses: usize,
@@ -159,26 +159,26 @@ struct Columns<'a, 'py> {
 
 impl<'py> Columns<'_, 'py> {
     /// The place (as in `values[2]`) and the entry of the response in a kind's field.
-    fn item(&self, kind: EvidenceKind, right: &str) -> PyResult<Option<(String, Bound<'py, PyAny>)>> {
+    fn item(&self, kind: InputKind, right: &str) -> PyResult<Option<(String, Bound<'py, PyAny>)>> {
         let Some(value) = self.fields.take(kind.name())? else { return Ok(None) };
         let mut entries = per_response(kind.name(), self.responses, &value, right)?;
         Ok(Some((format!("{}[{}]", kind.name(), self.response), entries.swap_remove(self.response))))
     }
 }
 
-impl EvidenceSource for Columns<'_, '_> {
+impl InputSource for Columns<'_, '_> {
     type Error = PyErr;
 
-    fn numbers(&mut self, kind: EvidenceKind) -> PyResult<Option<Vec<f64>>> {
+    fn numbers(&mut self, kind: InputKind) -> PyResult<Option<Vec<f64>>> {
         self.item(kind, LISTS)?.map(|(place, row)| numbers(&place, &row, LIST)).transpose()
     }
 
-    fn steps(&mut self, kind: EvidenceKind) -> PyResult<Option<PerStep>> {
+    fn steps(&mut self, kind: InputKind) -> PyResult<Option<PerStep>> {
         let found = self.item(kind, "a list of lists of [first token, value]")?;
         found.map(|(place, row)| steps(&place, &row)).transpose()
     }
 
-    fn states(&mut self, kind: EvidenceKind) -> PyResult<Option<StatePerToken>> {
+    fn states(&mut self, kind: InputKind) -> PyResult<Option<StatePerToken>> {
         const RIGHT: &str = "a list of lists of states, one per token, each a list of numbers";
         self.item(kind, RIGHT)?.map(|(place, row)| states(&place, &row)).transpose()
     }

@@ -24,7 +24,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(configured::methods, m)?)?;
     m.add_function(wrap_pyfunction!(configured::explain, m)?)?;
     m.add_function(wrap_pyfunction!(configured::settings, m)?)?;
-    m.add_function(wrap_pyfunction!(configured::evidence, m)?)?;
+    m.add_function(wrap_pyfunction!(configured::extra_inputs, m)?)?;
     m.add_function(wrap_pyfunction!(configured::require, m)?)?;
     m.add_function(wrap_pyfunction!(configured::credit_reads_tokens, m)?)?;
     m.add_class::<credit::Credit>()?;

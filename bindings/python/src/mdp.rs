@@ -1,9 +1,9 @@
 //! A user's token-MDP: exact values, and the expected update of any method on it.
 
-use grpo_lambda::group::EvidenceKind;
+use grpo_lambda::group::InputKind;
 use grpo_lambda::methods::Method;
 use grpo_lambda::settings::did_you_mean;
-use grpo_lambda_mdp::evidence::Exact;
+use grpo_lambda_mdp::extra_inputs::Exact;
 use grpo_lambda_mdp::expected::{self, Situation, compare, enumerated, implied, sampled};
 use grpo_lambda_mdp::{
     DEFAULT_MAX_LEAVES, Optimal, Oracle, PolicyEntry, PrefixTokens, RewardEntry, RewardKind, TableMdp,
@@ -366,7 +366,7 @@ impl Mdp {
         })?;
         let configured = configure(&name, settings)?;
         // The initial policy is its own reference, as in the first step of a training run.
-        let provided = [Exact::kinds_on(&self.tree), vec![EvidenceKind::RefLogps]].concat();
+        let provided = [Exact::kinds_on(&self.tree), vec![InputKind::RefLogps]].concat();
         configured.require(&provided).map_err(refused)?;
         warn_of_idle(py, &configured)?;
         self.computed(py, configured.method.as_ref(), &run)
@@ -474,7 +474,7 @@ impl Expected {
         self.comparison.scale
     }
 
-    /// The remainder beside that multiple, relative to it.
+    /// The remainder besides that multiple, relative to it.
     #[getter]
     fn bias(&self) -> f64 {
         self.comparison.bias

@@ -1,7 +1,7 @@
 //! Reading of padded arrays with a mask, the form of trainers, into groups of responses without padding.
 
 use grpo_lambda::group::{
-    Evidence, EvidenceKind, EvidenceSource, Group, PerStep, Response, StatePerToken, StepValue,
+    ExtraInputs, InputKind, InputSource, Group, PerStep, Response, StatePerToken, StepValue,
 };
 use grpo_lambda::settings::did_you_mean;
 use grpo_lambda_stats::table::significant;
@@ -14,12 +14,12 @@ use crate::groups::{rewards, states, steps, tokens, truncated};
 use crate::layout::{Layout, Slots};
 use crate::values::{axes, matrix, numbers, quoted, refused, shown};
 
-/// Optional inputs beside rewards, log-probabilities and the mask.
+/// Optional inputs besides rewards, log-probabilities and the mask.
 pub(crate) struct Extras<'a, 'py> {
     pub(crate) ref_logps: Option<&'a Bound<'py, PyAny>>,
     pub(crate) tokens: Option<&'a Bound<'py, PyAny>>,
     pub(crate) truncated: Option<&'a Bound<'py, PyAny>>,
-    pub(crate) evidence: Option<&'a Bound<'py, PyDict>>,
+    pub(crate) extra_inputs: Option<&'a Bound<'py, PyDict>>,
 }
 
 /// The mask of a batch: the slots of the policy's tokens in each row.
@@ -104,23 +104,23 @@ pub(crate) fn read(
     let mut ref_logps = extras.ref_logps.map(|v| mask.rows("ref_logps", v)).transpose()?;
     let truncated = extras.truncated.map(|v| truncated(n, v)).transpose()?;
     let tokens = extras.tokens.map(|v| tokens_of(&mask, v)).transpose()?;
-    if let Some(evidence) = extras.evidence {
-        refuse_unknown(evidence)?;
+    if let Some(extra_inputs) = extras.extra_inputs {
+        refuse_unknown(extra_inputs)?;
     }
-    let mut source = Rows::new(&mask, extras.evidence)?;
+    let mut source = Rows::new(&mask, extras.extra_inputs)?;
     let mut of_row = Vec::with_capacity(n);
-    let stand_in = |row: usize, values: Vec<f64>| if mask.slots[row].len() == 0 { vec![0.0] } else { values };
+    let substitute = |row: usize, values: Vec<f64>| if mask.slots[row].len() == 0 { vec![0.0] } else { values };
     for row in 0..n {
         source.row = row;
         let empty = mask.slots[row].len() == 0;
         let own_tokens = |tokens: &Vec<Vec<u32>>| if empty { vec![0] } else { tokens[row].clone() };
         of_row.push(Response {
             tokens: tokens.as_ref().map_or_else(Vec::new, own_tokens),
-            old_logps: stand_in(row, std::mem::take(&mut old_logps[row])),
-            ref_logps: ref_logps.as_mut().map(|rows| stand_in(row, std::mem::take(&mut rows[row]))),
+            old_logps: substitute(row, std::mem::take(&mut old_logps[row])),
+            ref_logps: ref_logps.as_mut().map(|rows| substitute(row, std::mem::take(&mut rows[row]))),
             reward: rewards[row],
             truncated: empty || truncated.as_ref().is_some_and(|flags| flags[row]),
-            evidence: Evidence::read(&mut source)?,
+            extra_inputs: ExtraInputs::read(&mut source)?,
         });
     }
     let rows = rows_of_groups(group_of_row);
@@ -152,15 +152,15 @@ fn tokens_of(mask: &Mask, value: &Bound<'_, PyAny>) -> PyResult<Vec<Vec<u32>>> {
     mask.rows("tokens", value)?.into_iter().enumerate().map(id).collect()
 }
 
-fn refuse_unknown(evidence: &Bound<'_, PyDict>) -> PyResult<()> {
-    let known = Evidence::KINDS.map(EvidenceKind::name);
-    for key in evidence.keys() {
+fn refuse_unknown(extra_inputs: &Bound<'_, PyDict>) -> PyResult<()> {
+    let known = ExtraInputs::KINDS.map(InputKind::name);
+    for key in extra_inputs.keys() {
         let key: String = key.extract()?;
         if !known.contains(&key.as_str()) {
             let hint = did_you_mean(&key, known);
             let all = known.join(", ");
             return Err(refused(format!(
-                "evidence: {}: unknown kind{hint}; the kinds are {all}",
+                "extra_inputs: {}: unknown kind{hint}; the kinds are {all}",
                 quoted(&key)
             )));
         }
@@ -168,21 +168,21 @@ fn refuse_unknown(evidence: &Bound<'_, PyDict>) -> PyResult<()> {
     Ok(())
 }
 
-/// Evidence row by row: an array with the shape of the mask (hidden states: and their width), or a list per row without padding.
+/// Extra inputs row by row: an array with the shape of the mask (hidden states: and their width), or a list per row without padding.
 struct Rows<'a, 'py> {
     mask: &'a Mask,
-    evidence: Option<&'a Bound<'py, PyDict>>,
+    extra_inputs: Option<&'a Bound<'py, PyDict>>,
     /// The tokens' entries of every array with the shape of the mask.
-    arrays: HashMap<EvidenceKind, Vec<Vec<f64>>>,
+    arrays: HashMap<InputKind, Vec<Vec<f64>>>,
     row: usize,
 }
 
 impl<'a, 'py> Rows<'a, 'py> {
-    fn new(mask: &'a Mask, evidence: Option<&'a Bound<'py, PyDict>>) -> PyResult<Self> {
-        let mut rows = Rows { mask, evidence, arrays: HashMap::new(), row: 0 };
-        for kind in Evidence::KINDS {
+    fn new(mask: &'a Mask, extra_inputs: Option<&'a Bound<'py, PyDict>>) -> PyResult<Self> {
+        let mut rows = Rows { mask, extra_inputs, arrays: HashMap::new(), row: 0 };
+        for kind in ExtraInputs::KINDS {
             // The parts of a reward belong to a response, not to its tokens.
-            if kind != EvidenceKind::RewardParts
+            if kind != InputKind::RewardParts
                 && let Some(value) = rows.field(kind)?
                 && axes(&value)? == Some(2)
             {
@@ -192,8 +192,8 @@ impl<'a, 'py> Rows<'a, 'py> {
         Ok(rows)
     }
 
-    fn field(&self, kind: EvidenceKind) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let found = self.evidence.map(|e| e.get_item(kind.name())).transpose()?;
+    fn field(&self, kind: InputKind) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let found = self.extra_inputs.map(|e| e.get_item(kind.name())).transpose()?;
         Ok(found.flatten().filter(|value| !value.is_none()))
     }
 
@@ -203,14 +203,14 @@ impl<'a, 'py> Rows<'a, 'py> {
     }
 
     /// The width of the first state in a list per row; 1 if no row has one, or if it is no list (its own row says so).
-    fn width(&self, kind: EvidenceKind) -> PyResult<usize> {
+    fn width(&self, kind: InputKind) -> PyResult<usize> {
         let Some(value) = self.field(kind)? else { return Ok(1) };
         let first = value.try_iter()?.flatten().find(|row| row.len().is_ok_and(|n| n > 0));
         Ok(first.and_then(|row| row.get_item(0).and_then(|state| state.len()).ok()).unwrap_or(1))
     }
 
     /// The place and the entry of this row in a list per row.
-    fn item(&self, kind: EvidenceKind) -> PyResult<Option<(String, Bound<'py, PyAny>)>> {
+    fn item(&self, kind: InputKind) -> PyResult<Option<(String, Bound<'py, PyAny>)>> {
         let Some(value) = self.field(kind)? else { return Ok(None) };
         let (name, n) = (kind.name(), self.mask.slots.len());
         match value.len() {
@@ -226,11 +226,11 @@ impl<'a, 'py> Rows<'a, 'py> {
     }
 }
 
-impl EvidenceSource for Rows<'_, '_> {
+impl InputSource for Rows<'_, '_> {
     type Error = PyErr;
 
-    fn numbers(&mut self, kind: EvidenceKind) -> PyResult<Option<Vec<f64>>> {
-        if self.empty() && kind != EvidenceKind::RewardParts {
+    fn numbers(&mut self, kind: InputKind) -> PyResult<Option<Vec<f64>>> {
+        if self.empty() && kind != InputKind::RewardParts {
             return Ok(self.field(kind)?.map(|_| vec![0.0]));
         }
         if let Some(rows) = self.arrays.get_mut(&kind) {
@@ -242,14 +242,14 @@ impl EvidenceSource for Rows<'_, '_> {
         self.item(kind)?.map(of_row).transpose()
     }
 
-    fn steps(&mut self, kind: EvidenceKind) -> PyResult<Option<PerStep>> {
+    fn steps(&mut self, kind: InputKind) -> PyResult<Option<PerStep>> {
         if self.empty() {
             return Ok(self.field(kind)?.map(|_| vec![StepValue { start: 0, value: 0.0 }]));
         }
         self.item(kind)?.map(|(place, row)| steps(&place, &row)).transpose()
     }
 
-    fn states(&mut self, kind: EvidenceKind) -> PyResult<Option<StatePerToken>> {
+    fn states(&mut self, kind: InputKind) -> PyResult<Option<StatePerToken>> {
         let Some((place, row)) = self.item(kind)? else { return Ok(None) };
         if self.empty() && row.len().is_ok_and(|n| n == 0) {
             return Ok(Some(vec![vec![0.0; self.width(kind)?]]));

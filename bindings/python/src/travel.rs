@@ -1,6 +1,6 @@
-//! A [`Credit`] in a pickle: its numbers row by row, without the evidence that only fixed them.
+//! A [`Credit`] in a pickle: its numbers row by row, without the extra inputs that only fixed them.
 
-use grpo_lambda::group::{Evidence, Response};
+use grpo_lambda::group::{ExtraInputs, Response};
 use grpo_lambda::methods;
 use grpo_lambda::metrics::Metrics;
 use numpy::{PyArray1, PyArrayMethods};
@@ -42,7 +42,7 @@ impl Credit {
             (
                 array(&response.old_logps),
                 response.ref_logps.as_deref().map(array),
-                response.evidence.sampler_logps.as_deref().map(array),
+                response.extra_inputs.sampler_logps.as_deref().map(array),
                 array(&credit.advantages),
                 array(&credit.weights),
                 credit.eligible.clone(),
@@ -74,9 +74,9 @@ pub(crate) fn restored_credit(state: State<'_>) -> PyResult<Credit> {
     };
     let of_row = |(old, reference, sampler, advantages, weights, eligible): Travelling<'_>| {
         let sampler_logps = sampler.map(|row| row.to_vec()).transpose()?;
-        let evidence = Evidence { sampler_logps, ..Evidence::default() };
+        let extra_inputs = ExtraInputs { sampler_logps, ..ExtraInputs::default() };
         let ref_logps = reference.map(|row| row.to_vec()).transpose()?;
-        let response = Response { ref_logps, evidence, ..Response::graded(old.to_vec()?, 0.0) };
+        let response = Response { ref_logps, extra_inputs, ..Response::graded(old.to_vec()?, 0.0) };
         let credit =
             methods::Credit { advantages: advantages.to_vec()?, weights: weights.to_vec()?, eligible };
         PyResult::Ok((response, credit))

@@ -1,4 +1,4 @@
-"""Random groups with every kind of evidence, and random settings."""
+"""Random groups with every kind of extra input, and random settings."""
 
 import random
 

@@ -61,14 +61,14 @@ def test_a_token_mean_depends_on_the_split_and_an_uncentred_reward_on_a_shift():
     assert verdicts(lambda g, x: reinforce(g, x, of=lambda r: r))["shifted rewards"] == "depends"
 
 
-@pytest.mark.parametrize("method", [m for m in grpo_lambda.methods() if not m.evidence], ids=lambda m: m.name)
+@pytest.mark.parametrize("method", [m for m in grpo_lambda.methods() if not m.extra_inputs], ids=lambda m: m.name)
 def test_methods_of_the_library_pass_but_for_what_they_mean(method):
     failed = {check.name for check in conformance(method.name).checks if check.verdict == "fails"}
     assert failed == {name for name, methods in BY_DESIGN.items() if method.name in methods}
 
 
 def test_a_weight_that_a_method_holds_constant_is_no_fault():
-    held = {m.name for m in grpo_lambda.methods() if not m.evidence and verdicts(m.name)["gradient"] == "held"}
+    held = {m.name for m in grpo_lambda.methods() if not m.extra_inputs and verdicts(m.name)["gradient"] == "held"}
     assert held == {"cispo", "vespo", "dppo", "topr", "fipo"}
     report = conformance("cispo")
     assert report.ok and "with the weights that it holds constant" in report.checks[0].detail

@@ -19,20 +19,20 @@ def batch():
 def test_shuffled_rows_are_suspected_and_only_they():
     groups = batch()
     fixed = grpo_lambda.credit("grpo", groups)
-    told = grpo_lambda.diagnose(groups, advantages=fixed.advantages)[0]
-    assert told.matches and told.note == ""
-    # Rows of the whole batch in another order, every field alike.
+    reported = grpo_lambda.diagnose(groups, advantages=fixed.advantages)[0]
+    assert reported.matches and reported.note == ""
+    # Rows of the whole batch in another order, every field in the same way.
     places = [(g, i) for g in range(3) for i in range(4)]
     order = np.random.default_rng(0).permutation(len(places))
     pick = lambda nested: [[nested[g][i] for g, i in (places[k] for k in part)] for part in np.split(order, 3)]  # noqa: E731
     columns = {key: pick([group[key] for group in groups]) for key in groups[0]}
     shuffled = [{key: column[g] for key, column in columns.items()} for g in range(3)]
-    told = grpo_lambda.diagnose(shuffled, advantages=pick(fixed.advantages))[0]
-    assert not told.matches and "are the rows of one prompt together? TRL shuffles" in told.note
+    reported = grpo_lambda.diagnose(shuffled, advantages=pick(fixed.advantages))[0]
+    assert not reported.matches and "are the rows of one prompt together? TRL shuffles" in reported.note
     # Numbers that are wrong in another way are no shuffle.
     twice = [[2 * row for row in rows] for rows in fixed.advantages]
-    told = grpo_lambda.diagnose(groups, advantages=twice)[0]
-    assert not told.matches and told.note == ""
+    reported = grpo_lambda.diagnose(groups, advantages=twice)[0]
+    assert not reported.matches and reported.note == ""
     raw = [[np.full(len(row), reward) for reward, row in zip(g["rewards"], g["logps"])] for g in groups]
     assert grpo_lambda.diagnose(groups, advantages=raw)[0].note == ""
 
@@ -66,4 +66,4 @@ def test_the_conventions_are_those_of_the_page():
     assert len(found) > 70 and {c.framework for c in found} >= {"TRL", "verl", "OpenRLHF", "NeMo-RL"}
     for c in found:
         if c.method:
-            grpo_lambda.evidence(c.method, **c.settings)
+            grpo_lambda.extra_inputs(c.method, **c.settings)

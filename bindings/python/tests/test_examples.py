@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-#: The package that an example needs beside numpy, and the text that it prints. `tests/trl/check.py` runs with_trl.py, which needs a model.
+#: The package that an example needs besides numpy, and the text that it prints. `tests/trl/check.py` runs with_trl.py, which needs a model.
 RUNS = {
     "check_my_trainer.py": (None, "as TRL loss_type=dapo (the default)"),
     "exact_bias.py": (None, "median baseline  cosine 1.0000"),

@@ -59,7 +59,7 @@ def test_digits_are_one_three_or_as_many_as_there_are_by_the_tokenizer_s_rule(tm
     assert pieces(tmp_path / "again", "smollm", "<|turn|>hell<|end|>") == ["<|turn|>", "hell", "<|end|>"]
 
 
-def test_a_special_token_keeps_its_id_behind_unused_ones(tmp_path):
+def test_a_special_token_keeps_its_id_after_unused_ones(tmp_path):
     convert(models.write(tmp_path / "m.gguf", "llama", "gpt-2"), tmp_path / "out")
     made = Tokenizer.from_file(str(tmp_path / "out" / "tokenizer.json"))
     texts, _ = models.vocabulary()

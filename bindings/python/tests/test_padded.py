@@ -44,8 +44,8 @@ def padded(lines, seed, width=14):
     hidden = np.full((len(order), width, 3), np.nan)
     for row, (g, i) in enumerate(order):
         hidden[row, slots[row]] = lines[g]["hidden"][i]
-    evidence = {key: array(key) for key in PER_TOKEN}
-    evidence |= {key: listed(key) for key in ("steps", "shifts", "saliencies", "reward_parts")} | {"hidden": hidden}
+    extra_inputs = {key: array(key) for key in PER_TOKEN}
+    extra_inputs |= {key: listed(key) for key in ("steps", "shifts", "saliencies", "reward_parts")} | {"hidden": hidden}
     tokens = np.where(mask == 1, np.nan_to_num(array("tokens")), -100).astype(np.int64)
     kwargs = dict(
         rewards=listed("rewards"),
@@ -55,7 +55,7 @@ def padded(lines, seed, width=14):
         ref_logps=array("ref_logps"),
         truncated=listed("truncated"),
         tokens=tokens,
-        evidence=evidence,
+        extra_inputs=extra_inputs,
     )
     return kwargs, array("logps"), order, slots
 
@@ -168,10 +168,10 @@ def test_a_row_without_a_token_counts_with_its_reward_and_has_no_weight(method):
     lost = grpo_lambda.loss(found, garbage)
     assert (lost.dlogps[own] == 0).all() and np.isfinite(lost.loss)
     # Hidden states as a list per row, in which the row is empty too.
-    hidden = [states[slots] for states, slots in zip(gone["evidence"]["hidden"], gone["mask"] == 1)]
-    listed = grpo_lambda.credit_padded(method, **{**gone, "evidence": {**gone["evidence"], "hidden": hidden}})
+    hidden = [states[slots] for states, slots in zip(gone["extra_inputs"]["hidden"], gone["mask"] == 1)]
+    listed = grpo_lambda.credit_padded(method, **{**gone, "extra_inputs": {**gone["extra_inputs"], "hidden": hidden}})
     plain = [states.tolist() for states in hidden]
-    plainly = grpo_lambda.credit_padded(method, **{**gone, "evidence": {**gone["evidence"], "hidden": plain}})
+    plainly = grpo_lambda.credit_padded(method, **{**gone, "extra_inputs": {**gone["extra_inputs"], "hidden": plain}})
     assert (listed.advantages == found.advantages).all() and (plainly.advantages == found.advantages).all()
     # The same batch with the row cut off in place of empty: equal, but for methods whose credit reads the tokens of the others.
     cut = {**kwargs, "truncated": [row == own for row in range(len(order))]}
@@ -202,8 +202,8 @@ def test_wrong_shapes_and_numbers_are_named():
         (dict(old_logps=np.full((2, 3), np.inf)), r"^old_logps\[0\]\[0\] = inf; must be a finite number$"),
         (dict(old_logps="x"), r"^old_logps = .*must be an array of numbers with 2 axes$"),
         (dict(old_logps=np.zeros((2, 3, 1))), r"must be an array of numbers with 2 axes$"),
-        (dict(evidence={"entropy": np.zeros((2, 3))}), r"^evidence: `entropy`: unknown kind \(did you mean `entropies`\?\)"),
-        (dict(evidence={"entropies": [[0.1]]}), r"^entropies: 1 entries for 2 rows of the mask"),
+        (dict(extra_inputs={"entropy": np.zeros((2, 3))}), r"^extra_inputs: `entropy`: unknown kind \(did you mean `entropies`\?\)"),
+        (dict(extra_inputs={"entropies": [[0.1]]}), r"^entropies: 1 entries for 2 rows of the mask"),
         (dict(tokens=np.full((2, 3), -1)), r"^tokens\[0\]\[0\] = -1; must be a whole number"),
         (dict(truncated=[0, 1]), r"^truncated\[0\] = 0; must be true or false$"),
     ]

@@ -26,21 +26,21 @@ def test_the_registry_is_that_of_the_command_line(sim):
     for method, entry in zip(found, theirs):
         for field in ("title", "about", "source", "provenance"):
             assert getattr(method, field) == entry[field]
-        assert list(method.evidence) == entry["evidence"]["default"]
+        assert list(method.extra_inputs) == entry["extra_inputs"]["default"]
         assert [s.key for s in method.settings] == [p["key"] for p in entry["params"]]
         assert [s.default for s in method.settings] == [p["default"] for p in entry["params"]]
 
 
-def test_evidence_follows_the_settings():
-    assert grpo_lambda.evidence("grpo") == []
-    assert grpo_lambda.evidence("grpo", beta=0.1) == ["ref_logps"]
-    assert grpo_lambda.evidence("high_entropy") == ["entropies"]
+def test_extra_inputs_follow_the_settings():
+    assert grpo_lambda.extra_inputs("grpo") == []
+    assert grpo_lambda.extra_inputs("grpo", beta=0.1) == ["ref_logps"]
+    assert grpo_lambda.extra_inputs("high_entropy") == ["entropies"]
 
 
 def test_explain_shows_the_numbers_it_is_given():
     text = grpo_lambda.explain("grpo_lambda", groups=2, group_size=4, max_len=16, lambda_=0.9, beta=0.04)
     assert "E[t,k] = 0.9^(t-k)" in text and "1/128 when all 8 responses have 16 tokens" in text
-    assert "Evidence needed: ref_logps." in text
+    assert "Extra inputs needed: ref_logps." in text
     with pytest.raises(ValueError, match="^group_size = 1; must be at least 2$"):
         grpo_lambda.explain("grpo", group_size=1)
 

@@ -15,11 +15,11 @@ NOW = OLD - 0.3 * MASK
 
 
 def padded(method, **settings):
-    evidence = {"entropies": np.abs(OLD)} if method == "s_trace_reconstructed" else None
-    sampler = {"sampler_logps": OLD - 0.1 * MASK} if "correction" in settings else evidence
+    extra_inputs = {"entropies": np.abs(OLD)} if method == "s_trace_reconstructed" else None
+    sampler = {"sampler_logps": OLD - 0.1 * MASK} if "correction" in settings else extra_inputs
     reference = OLD - 0.2 if "beta" in settings else None
     return grpo_lambda.credit_padded(
-        method, [1, 0, 0, 1], OLD, MASK, group_size=2, ref_logps=reference, evidence=sampler, **settings
+        method, [1, 0, 0, 1], OLD, MASK, group_size=2, ref_logps=reference, extra_inputs=sampler, **settings
     )
 
 

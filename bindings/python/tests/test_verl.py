@@ -44,9 +44,9 @@ def ours(case):
     method, settings = ESTIMATORS[case["estimator"]]
     inputs = case["inputs"]
     rewards, mask = np.array(inputs["token_level_rewards"]), np.array(inputs["response_mask"])
-    evidence = {"values": np.array(inputs["values"])} if method == "ppo" else {}
+    extra_inputs = {"values": np.array(inputs["values"])} if method == "ppo" else {}
     return _verl.advantages(
-        method, rewards, mask, inputs["index"], evidence, settings(case["kwargs"], case["config"])
+        method, rewards, mask, inputs["index"], extra_inputs, settings(case["kwargs"], case["config"])
     )
 
 
@@ -154,7 +154,7 @@ def test_settings_that_verl_decides_are_refused():
         _verl.advantages("grpo", rows, rows, None, {}, {})
 
 
-def test_a_dual_clip_that_is_not_applied_is_told(recwarn):
+def test_a_dual_clip_that_is_not_applied_is_reported(recwarn):
     with pytest.warns(UserWarning, match=r"actor.clip_ratio_c = 3.0: .*set clip=two_sided clip_max=3.0"):
         _verl.warn_of_dual_clip("grpo", {}, 3.0)
     recwarn.clear()
@@ -183,11 +183,11 @@ def test_advantages_are_scaled_as_verl_says():
     assert scaled("grpo", {"scale": "batch"}, False) == {"scale": "batch"}
 
 
-def test_what_verl_can_carry_needs_no_evidence():
+def test_what_verl_can_carry_needs_no_extra_inputs():
     carried = _verl.carried()
     assert {"grpo", "rloo", "grpo_lambda", "reinforce_pp", "gspo", "cispo"} <= set(carried)
     assert not {"ppo", "high_entropy", "tempo"} & set(carried)
-    assert all(grpo_lambda.evidence(name) == [] for name in carried)
+    assert all(grpo_lambda.extra_inputs(name) == [] for name in carried)
 
 
 @pytest.mark.parametrize("method", _verl.carried())

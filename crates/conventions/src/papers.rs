@@ -19,7 +19,7 @@ pub(super) static ROWS: &[Convention] = &[
         kl: "k3, beta 0.04",
         method: "grpo",
         settings: "std_preset=deepseekmath beta=0.04",
-        differs: "neither ddof nor eps is printed: 0 and 0.2 are readings",
+        differs: "neither ddof nor eps is printed: 0 and 0.2 are our choices",
         place: "arXiv 2402.03300, Eq. 3 and 4",
         ..ENTRY
     },

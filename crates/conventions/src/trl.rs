@@ -183,7 +183,7 @@ pub(super) static ROWS: &[Convention] = &[
     Convention {
         words: "entropy_coef, use_adaptive_entropy",
         scope: Scope::Loss,
-        clip: "the loss less entropy_coef times the mean entropy of the tokens; adaptive: the coefficient moves by 0.005 a step, up at or below entropy_target, where alone it applies",
+        clip: "the loss minus entropy_coef times the mean entropy of the tokens; adaptive: the coefficient moves by 0.005 a step, up at or below entropy_target, where alone it applies",
         differs: "the trainer's term: `llm-train` rl.entropy_coef, reduced as the loss is, where TRL takes the mean over tokens; adaptive (rl.entropy_target) by the entropy of the step's own rollout, where TRL takes the last step's. The gradient by log-probabilities of sampled tokens is that of the rest",
         recorded: "setups.json",
         ..LOSS

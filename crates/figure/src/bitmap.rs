@@ -31,7 +31,7 @@ const AREA: usize = 20;
 const NEAR: u32 = 6;
 /// The most colours of areas.
 const AREAS: usize = 192;
-/// The shades of smoothed edges beside the colours of areas. Where both fit, there are [`HALF_BYTE`] colours in all.
+/// The shades of smoothed edges besides the colours of areas. Where both fit, there are [`HALF_BYTE`] colours in all.
 const SHADES: usize = 12;
 /// The colours of a palette whose pixels take half a byte.
 const HALF_BYTE: usize = 16;
@@ -80,7 +80,7 @@ impl Palette {
 /// Few colours, and the place among them of the one nearest to every pixel's: first the colours of areas, then the shades of
 /// smoothed edges that would be missed most, which are most of a picture's bytes.
 fn reduce(pixels: &[[u8; 3]]) -> (Vec<[u8; 3]>, Vec<u8>) {
-    // Neighbours are mostly alike, so whole runs of them are looked up.
+    // Neighbours are mostly equal, so whole runs of them are looked up.
     let runs = || pixels.chunk_by(|a, b| a == b).map(|run| (run[0], run.len()));
     let mut counts = BTreeMap::new();
     for (colour, length) in runs() {

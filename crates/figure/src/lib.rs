@@ -86,7 +86,7 @@ pub struct Axis {
     /// counts from the top.
     pub categories: Vec<String>,
     /// Names of runs of positions with the number of positions in each, in order: a vertical axis with categories shows them
-    /// beside the names, with a rule between neighbours. Empty for none.
+    /// next to the names, with a rule between neighbours. Empty for none.
     pub groups: Vec<(String, usize)>,
 }
 
@@ -128,7 +128,7 @@ pub enum Mark {
         /// (x, y).
         points: Vec<(f64, f64)>,
     },
-    /// Single observations behind a summary: small grey dots, hollow ones for values that are only bounds.
+    /// Single observations of a summary: small grey dots, hollow ones for values that are only bounds.
     Dots {
         /// The series.
         name: String,

@@ -303,7 +303,7 @@ fn log_ticks(domain: &Domain, count: usize) -> Ticks {
         if found.len() < 2 { return linear_ticks(domain, count) } else { found }
     };
     let minor = if decades.len() <= 9 { multiples(&all) } else { Vec::new() };
-    // On a long axis the powers of ten beyond 0.01 and 1000 are all written alike.
+    // On a long axis the powers of ten beyond 0.01 and 1000 are all written in the same way.
     let long = major.iter().any(|v| !(1e-4..1e5).contains(v));
     let write = |v: f64| if long && !(0.99e-2..1.01e3).contains(&v) { scientific(v, 3) } else { number(v) };
     Ticks { major: major.iter().map(|&v| (v, write(v))).collect(), minor }

@@ -23,7 +23,7 @@ pub struct Rules {
     pub horizon: usize,
     /// The discount γ, in `[0,1]`.
     pub gamma: f64,
-    /// The reading of the number at a leaf.
+    /// The meaning of the number at a leaf.
     pub reward_kind: RewardKind,
     /// The number of responses beyond which the MDP is refused.
     pub max_leaves: usize,

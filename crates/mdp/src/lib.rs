@@ -24,7 +24,7 @@
 //! | [`Optimal`] | the best deterministic policy, `J*` |
 //! | [`TableMdp`] | plain data from which a user's own MDP is built and validated |
 //! | [`expected`] | the exact expected update of any registered method, in several ways that agree |
-//! | [`evidence`] | what methods ask for beyond rewards, exactly |
+//! | [`extra_inputs`] | what methods ask for beyond rewards, exactly |
 //! | [`Maskable`] | a small parametric policy whose inputs can be masked and differentiated: the scores of OAR |
 //! | [`Answers`] | the distribution of the answer given each prefix, and exact counterfactuals of a token: what those scores stand for |
 //! | [`PromptPolicy`] | one-token answers to many prompts, with parameters that prompts share: what an update for one does to another |
@@ -35,8 +35,8 @@ mod answers;
 mod build;
 mod draw;
 mod error;
-pub mod evidence;
 pub mod expected;
+pub mod extra_inputs;
 mod maskable;
 mod optimal;
 mod oracle;
@@ -55,7 +55,7 @@ pub mod zoo;
 pub use answers::Answers;
 pub use build::Rules;
 pub use error::{DEFAULT_MAX_LEAVES, MAX_EDGES, MAX_HORIZON, MAX_REWARD, TreeError};
-pub use maskable::{Maskable, MaskableEvidence};
+pub use maskable::{Maskable, MaskableInputs};
 pub use optimal::Optimal;
 pub use oracle::Oracle;
 pub use policy::Tabular;

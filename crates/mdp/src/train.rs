@@ -6,10 +6,10 @@ use std::ops::Range;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use super::evidence::{Exact, Provider};
+use super::extra_inputs::{Exact, Provider};
 use super::policy::pull_back;
 use super::{EdgeId, Oracle, Sampler, Tabular, Target, Tree, sample_reward};
-use grpo_lambda::group::{Evidence, Group, Response};
+use grpo_lambda::group::{ExtraInputs, Group, Response};
 use grpo_lambda::learner::{Policy, Samples, Scored};
 
 /// A tabular policy under plain gradient descent, with its own seeded stream.
@@ -26,8 +26,8 @@ pub struct TabularLearner<'t> {
     reference: Vec<f64>,
     rate: f64,
     rng: ChaCha8Rng,
-    /// True if responses carry the evidence a table gives.
-    with_evidence: bool,
+    /// True if responses carry the extra inputs that a table gives.
+    with_inputs: bool,
     /// The gradient with respect to `log π(a|s)` per edge, which the next step pulls back to the logits.
     cotangent: Vec<f64>,
 }
@@ -47,17 +47,17 @@ impl<'t> TabularLearner<'t> {
             reference,
             rate,
             rng: ChaCha8Rng::seed_from_u64(seed),
-            with_evidence: false,
+            with_inputs: false,
             cotangent: vec![0.0; tree.edge_count()],
         };
         learner.refresh();
         learner
     }
 
-    /// Makes responses carry every kind of evidence a table gives, of the policy as it stands when it
+    /// Makes responses carry every kind of extra input a table gives, of the policy as it stands when it
     /// samples. Costs a pass over the tree per sampling.
-    pub fn with_evidence(mut self) -> Self {
-        self.with_evidence = true;
+    pub fn with_inputs(mut self) -> Self {
+        self.with_inputs = true;
         self
     }
 
@@ -79,7 +79,7 @@ impl<'t> TabularLearner<'t> {
         v[0]
     }
 
-    /// Takes the softmax anew, after the logits have changed.
+    /// Takes the softmax again, after the logits have changed.
     fn refresh(&mut self) {
         self.policy.log_probs_into(self.tree, &mut self.log_probs);
         self.probs.clear();
@@ -137,7 +137,7 @@ impl Policy for TabularLearner<'_> {
 impl Samples for TabularLearner<'_> {
     fn sample(&mut self, prompts: &[()], group_size: usize) -> Result<Vec<Group>, Infallible> {
         let sampler = Sampler::from_probs(self.tree, self.probs.clone());
-        let exact = self.with_evidence.then(|| Exact::new(&Oracle::new(self.tree, &self.policy)));
+        let exact = self.with_inputs.then(|| Exact::new(&Oracle::new(self.tree, &self.policy)));
         let mut path = Vec::new();
         let mut response = || {
             let leaf = sampler.sample_into(&mut self.rng, &mut path);
@@ -148,7 +148,9 @@ impl Samples for TabularLearner<'_> {
                 ref_logps: Some(along(&self.reference)),
                 reward: Some(sample_reward(self.tree, leaf, &mut self.rng)),
                 truncated: self.tree.truncated(leaf),
-                evidence: exact.as_ref().map_or_else(Evidence::default, |e| e.evidence(leaf, &path)),
+                extra_inputs: exact
+                    .as_ref()
+                    .map_or_else(ExtraInputs::default, |e| e.extra_inputs(leaf, &path)),
             }
         };
         Ok(prompts

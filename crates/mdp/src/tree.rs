@@ -20,7 +20,7 @@ pub enum Target {
     Leaf(LeafId),
 }
 
-/// The reading of the number at a leaf.
+/// The meaning of the number at a leaf.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RewardKind {
     /// The reward is 0 or 1 and the leaf holds `P(R=1 | response)`, in `[0,1]`: noisy graders are exact.
@@ -117,7 +117,7 @@ impl Tree {
         self
     }
 
-    /// The reading of the number at a leaf.
+    /// The meaning of the number at a leaf.
     pub fn reward_kind(&self) -> RewardKind {
         self.kind
     }

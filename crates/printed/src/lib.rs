@@ -1,6 +1,6 @@
 //! The results that the paper prints, and what can be said of them without any run.
 //!
-//! *GRPO-λ: Credit Assignment improves LLM Reasoning*, arXiv 2510.00194v1, Tables 1 to 6. The numbers stand in `tables.json` beside
+//! *GRPO-λ: Credit Assignment improves LLM Reasoning*, arXiv 2510.00194v1, Tables 1 to 6. The numbers stand in `tables.json` next to
 //! this file and are compiled in; every program of the workspace reads them here. [`consistency`] asks whether they agree with each other.
 //!
 //! ```

@@ -7,7 +7,7 @@
 /// pass@k = 1 − C(n − c, k) / C(n, k) = 1 − ∏ over i = n−c+1 … n of (1 − k/i)
 /// ```
 ///
-/// For k = 1 it is c/n. `1 − (1 − c/n)ᵏ`, which looks alike, is biased. `None` for k > n: k attempts cannot be judged by fewer.
+/// For k = 1 it is c/n. `1 − (1 − c/n)ᵏ`, which looks the same, is biased. `None` for k > n: k attempts cannot be judged by fewer.
 /// Source: Chen et al., "Evaluating Large Language Models Trained on Code" (2021), Eq. 1.
 ///
 /// # Panics

@@ -8,7 +8,7 @@ use rand_chacha::ChaCha8Rng;
 /// Settings of a bootstrap interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bootstrap {
-    /// Number of times the runs are drawn anew.
+    /// Number of times the runs are redrawn.
     pub resamples: usize,
     /// The confidence level, in 0..1.
     pub level: f64,

@@ -178,7 +178,7 @@ pub fn t_interval(values: &[f64], level: f64) -> Option<Interval> {
 /// width where all successes are 0. `None` for no parts.
 ///
 /// ```text
-/// low = m − √(Σᵢ (midᵢ − lowᵢ)²) / k,   m = Σᵢ midᵢ / k,   high alike
+/// low = m − √(Σᵢ (midᵢ − lowᵢ)²) / k,   m = Σᵢ midᵢ / k,   high likewise
 /// ```
 ///
 /// Sources: Newcombe (1998) for two proportions with Wilson intervals; Zou & Donner (2008) in general.

@@ -1,6 +1,6 @@
 //! The power of a benchmark of n problems when two models answer the same problems.
 //!
-//! A problem that both answer alike says nothing; the discordant ones decide. McNemar's exact test asks how many of the discordant
+//! A problem that both answer in the same way says nothing; the discordant ones decide. McNemar's exact test asks how many of the discordant
 //! problems went to one side, given that each goes either way with probability 1/2 where the models are equally good.
 
 use super::interval::check_level;
@@ -33,7 +33,7 @@ pub fn fewest_discordant(alpha: f64) -> u64 {
 /// D ~ Binomial(n, ψ),   b | D ~ Binomial(D, (1 + δ/ψ)/2),   power = P(p(b, D) ≤ α)
 /// ```
 ///
-/// Problems count as independent and alike. At δ = 0 it is the size of the test, at most α.
+/// Problems count as independent and equal. At δ = 0 it is the size of the test, at most α.
 ///
 /// # Panics
 /// When `discordance` is not in 0..=1, `difference` not in 0..=discordance, or `alpha` outside 0..1.

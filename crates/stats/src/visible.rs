@@ -16,7 +16,7 @@ pub fn visible_line(text: &str) -> String {
     spelt(text, |_| false)
 }
 
-/// `head` and the words of `text` behind it, in lines of at most `width` characters that begin below the text; a longer word has a line of its own.
+/// `head` and the words of `text` after it, in lines of at most `width` characters that begin below the text; a longer word has a line of its own.
 ///
 /// ```
 /// use grpo_lambda_stats::hanging;

@@ -30,7 +30,7 @@ impl Difference {
         Some(Difference { values, interval, narrow, p, corrected: p })
     }
 
-    /// The reading at the corrected p-value: equivalence first, which needs the narrow interval within `margin`.
+    /// The verdict at the corrected p-value: equivalence first, which needs the narrow interval within `margin`.
     pub fn verdict(&self, margin: f64) -> Verdict {
         let is_equivalent = self.narrow.low >= -margin && self.narrow.high <= margin;
         match (is_equivalent, self.corrected <= 1.0 - self.interval.level, self.interval.mid > 0.0) {

@@ -6,7 +6,7 @@
 //! | [`Study`] | a protocol of `paper/protocols`: methods, seeds, rates, budget, comparisons, gate |
 //! | [`Trial`] | a run as a row of a CSV file, with its [`Curve`] of accuracy over tokens |
 //! | [`chosen`], [`Rows`] | the rate of a method, and its runs by seed |
-//! | [`Difference`], [`correct`], [`Verdict`] | a comparison paired by seed, and its reading after correction over a family |
+//! | [`Difference`], [`correct`], [`Verdict`] | a comparison paired by seed, and its verdict after correction over a family |
 //!
 //! Nothing here knows how a run is made.
 #![allow(missing_docs)] // internal to the workspace: names and comments say what is not obvious

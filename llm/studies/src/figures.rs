@@ -44,7 +44,7 @@ pub fn save(disk: &Disk, figure: &Figure, directory: &Path, name: &str) -> Resul
     Ok(path)
 }
 
-/// Draws a run into its `figures/`; the paths of the PNGs, each with an SVG beside it.
+/// Draws a run into its `figures/`; the paths of the PNGs, each with an SVG next to it.
 pub fn draw_record(record: &RunRecord, run: &Path) -> Result<Vec<PathBuf>, DrawError> {
     let figures = match record.curves.steps("rl") {
         0 => vec![("learning", supervised(record))],
@@ -363,21 +363,24 @@ mod tests {
             };
             (settings.join(" "), record)
         };
-        let beside = |(name, record)| overlay_finding(&[run(0.2, &["rl.lr=1e-3"]), (name, record)]);
+        let neighbour = |(name, record)| overlay_finding(&[run(0.2, &["rl.lr=1e-3"]), (name, record)]);
         assert_eq!(
-            beside(run(0.8, &["rl.lr=1e-4", "eval.every=7"])),
+            neighbour(run(0.8, &["rl.lr=1e-4", "eval.every=7"])),
             "rl.lr=1e-4 eval.every=7 ends highest: held-out accuracy 0.800, the next 0.200"
         );
         for (settings, key) in
             [("seed=1", "seed"), ("task.kind=addition", "task.kind"), ("eval.n=50", "eval.n")]
         {
-            assert_eq!(beside(run(0.8, &[settings])), format!("2 runs, not compared: they differ in {key}"));
+            assert_eq!(
+                neighbour(run(0.8, &[settings])),
+                format!("2 runs, not compared: they differ in {key}")
+            );
         }
         let (name, record) = run(0.8, &[]);
         let under_way = RunRecord { finished: false, ..record.clone() };
-        assert_eq!(beside((name.clone(), under_way)), "2 runs, not compared:  is under way");
+        assert_eq!(neighbour((name.clone(), under_way)), "2 runs, not compared:  is under way");
         let ungraded = RunRecord { accuracy: Vec::new(), ..record };
-        assert_eq!(beside((name, ungraded)), "2 runs, not compared:  has no held-out accuracy");
+        assert_eq!(neighbour((name, ungraded)), "2 runs, not compared:  has no held-out accuracy");
     }
 
     #[test]

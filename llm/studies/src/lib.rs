@@ -1,6 +1,6 @@
-//! Studies of runs: read back, drawn, compared, put beside the paper.
+//! Studies of runs: read back, drawn, compared, compared with the paper.
 //!
-//! Some parts look alike and stay apart:
+//! Some parts look equally and stay apart:
 //!
 //! | parts | shared | reason |
 //! | --- | --- | --- |

@@ -1,5 +1,5 @@
 //! [`Verdict`]: the reading of a difference in accuracy, between methods over seeds and between evaluations over
-//! problems alike.
+//! problems equally.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {

@@ -1,4 +1,4 @@
-"""What vLLM and llm-train make of the same weights: greedy tokens, log-probabilities, and the drift of a training run.
+"""What vLLM and llm-train make of the same weights: greedy tokens, log-probabilities, and the train/inference mismatch of a training run.
 
 compare.py LLM_TRAIN RUN URL VENV     called by real_vllm.sh; vLLM still has the weights of the run's last step
 """

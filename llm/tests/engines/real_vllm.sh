@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs llm-train against a real vLLM on the CPU and writes what was found to real_vllm.json beside this file.
+# Runs llm-train against a real vLLM on the CPU and writes what was found to real_vllm.json next to this file.
 #
 #   llm/tests/engines/real_vllm.sh VENV [LLM_TRAIN]
 #

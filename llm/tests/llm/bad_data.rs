@@ -1,5 +1,5 @@
 //! What can be wrong with data, templates and their checkpoints, in one table as in `bad_input.rs`: exit code 2, one error line that names file, line
-//! and field and what would be right, no panic, and no run directory left behind.
+//! and field and what would be right, no panic, and no run directory left.
 
 use crate::common::{Done, Place, TINY_MODEL, fixture, run, words};
 

@@ -150,7 +150,7 @@ fn settings() {
     place.refuses(include_str!("refused/settings.txt"));
 }
 
-/// A model `short` with a context of 12 tokens stands beside the others.
+/// A model `short` with a context of 12 tokens stands next to the others.
 fn with_a_short_model() -> Place {
     let place = Place::with_model();
     checkpoint(&place.at("short"), &ModelConfig { max_position_embeddings: 12, ..shape() }, usize::MAX);
@@ -258,7 +258,7 @@ fn a_run_that_is_done_keeps_its_summary() {
     assert_eq!(summary(), first);
     std::fs::write(dir.path().join("summary.json"), "{}").unwrap();
     train(dir.path(), &settings).output();
-    assert!(summary().contains("\"accuracy_after\""), "one that cannot be read is written anew");
+    assert!(summary().contains("\"accuracy_after\""), "one that cannot be read is written again");
 }
 
 /// A learning rate of 1e30 blows the weights up in one step; the gradient of the next is NaN.

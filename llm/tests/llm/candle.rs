@@ -1,4 +1,4 @@
-//! Whole runs with `engine=candle` on the CPU beside those of the CPU's own engine.
+//! Whole runs with `engine=candle` on the CPU next to those of the CPU's own engine.
 
 use std::path::Path;
 

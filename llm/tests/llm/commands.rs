@@ -10,7 +10,7 @@ use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::plan::shapes;
 use grpo_lambda_trainer::plan::synthetic::predict;
 use grpo_lambda_trainer::problems::MaxLengths;
-use grpo_lambda_trainer::step::evidence::{PROVIDED, provided, why_unavailable};
+use grpo_lambda_trainer::step::extra_inputs::{PROVIDED, provided, why_unavailable};
 use serde_json::Value;
 
 use crate::common::{Place, assert_has, checkpoint, llm_train, shape};
@@ -188,7 +188,7 @@ fn the_memory_of_a_step_on_a_card_is_counted_from_the_shape_alone() {
         let found = predict(&shape, &config, dtype, MaxLengths { prompt: 256, example: 0 }).unwrap();
         found.peak().0 as f64 / f64::from(1 << 30)
     };
-    // Weights and reference in bf16, five numbers of four bytes a parameter beside them, and less than a tenth for the rest.
+    // Weights and reference in bf16, five numbers of four bytes a parameter next to them, and less than a tenth for the rest.
     let state = 1_543_714_304.0 * (2.0 + 2.0 + 5.0 * 4.0) / f64::from(1 << 30);
     let full = peak(Dtype::Bf16, &[]);
     assert!(full > state && full < 1.1 * state, "{full} GiB, state {state}");
@@ -283,9 +283,9 @@ fn a_run_directory_stands_for_its_latest_checkpoint() {
     score("run").refused(2, "--model … run: a run without a complete checkpoint");
 }
 
-/// Every method takes a step, or is refused in one line that says what it lacks, and nothing is left behind.
+/// Every method takes a step, or is refused in one line that says what it lacks, and nothing is left.
 #[test]
-fn train_takes_every_method_the_language_model_has_the_evidence_for() {
+fn train_takes_every_method_the_language_model_has_the_inputs_for() {
     let place = Place::new();
     let small = "model.hidden=32 model.layers=1 model.heads=2 model.kv_heads=1 eval.n=1 threads=1 sft.steps=0 rl.steps=1 \
                  rl.prompts_per_step=2 rl.group_size=3 rl.max_new_tokens=4";
@@ -296,7 +296,7 @@ fn train_takes_every_method_the_language_model_has_the_evidence_for() {
             let method = format!("method.name={} method.beta={beta}", spec.name);
             let done = place.run(&format!("train --run {run} {method} {small}"));
             let configured = methods::parse(spec.name, "").unwrap();
-            let (needs, provided) = (configured.evidence(), provided(&configured));
+            let (needs, provided) = (configured.extra_inputs(), provided(&configured));
             let Some(missing) = needs.iter().find(|kind| !provided.contains(kind)) else {
                 assert!(done.output().contains(spec.title), "{}", spec.name);
                 continue;
@@ -327,7 +327,7 @@ fn train_takes_every_method_the_language_model_has_the_evidence_for() {
     assert!(!trained("ppo") && !trained("systematic_visit"));
 }
 
-/// The problems are those of the run's own task, on which its accuracy was taken, from a run and from its checkpoint alike.
+/// The problems are those of the run's own task, on which its accuracy was taken, from a run and from its checkpoint.
 #[test]
 fn held_out_problems_are_those_of_the_run() {
     let place = Place::new();

@@ -32,7 +32,7 @@ fn a_comparison_killed_again_and_again_ends_in_the_bytes_of_an_unbroken_one() {
     let (whole, broken) = (place.at("whole"), place.at("broken"));
     let extra = "--ablate-rate";
     compare(&whole, METHODS, extra)
-        .says("grpo_lambda:lambda=0.9,style=both against grpo: … is the twin of … compare.csv");
+        .says("grpo_lambda:lambda=0.9,style=both against grpo: … is the step-size control of … compare.csv");
 
     let start = || place.command(&line(&broken, METHODS, extra));
     let kills = killed_until_done(start, Duration::from_millis(long::of(200, 60)), |_| ());
@@ -96,7 +96,7 @@ fn all_methods_of_a_seed_start_from_one_supervised_checkpoint() {
 }
 
 #[test]
-fn a_wrong_command_is_refused_in_a_line_and_leaves_nothing_behind() {
+fn a_wrong_command_is_refused_in_a_line_and_leaves_nothing() {
     let place = Place::with_model();
     std::fs::create_dir(place.at("held")).unwrap();
     place.write("held/thesis.tex", "x");

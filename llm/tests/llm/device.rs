@@ -14,7 +14,7 @@ fn train(place: &Place, settings: &str) -> Done {
 }
 
 #[test]
-fn a_device_or_dtype_that_cannot_be_is_refused_and_leaves_nothing_behind() {
+fn a_device_or_dtype_that_cannot_be_is_refused_and_leaves_nothing() {
     let place = Place::new();
     let no_card = if cfg!(feature = "cuda") {
         "device = cuda: no " // driver or card
@@ -28,7 +28,7 @@ fn a_device_or_dtype_that_cannot_be_is_refused_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn candle_that_is_not_built_in_is_refused_and_leaves_nothing_behind() {
+fn candle_that_is_not_built_in_is_refused_and_leaves_nothing() {
     let place = Place::new();
     let (of_candle, of_metal) = if cfg!(feature = "candle") {
         (
@@ -64,8 +64,8 @@ fn a_check_without_a_card_writes_why_into_its_report() {
     let place = Place::new();
     without_a_card(&place, "gpu-check --report report.json").refused(2, "--device cuda: ");
     let report = place.json("report.json");
-    let told = if cfg!(feature = "cuda") { "no " } else { "without CUDA" };
-    assert!(report["problem"].as_str().unwrap().contains(told), "{report}");
+    let reported = if cfg!(feature = "cuda") { "no " } else { "without CUDA" };
+    assert!(report["problem"].as_str().unwrap().contains(reported), "{report}");
     assert_eq!((&report["device"], report["cases"].as_array().unwrap().len()), (&serde_json::Value::Null, 0));
 }
 
@@ -75,11 +75,11 @@ fn without_a_card_the_cpu_is_used_and_only_a_build_for_cards_tells_why() {
         let done = train(&Place::new(), settings);
         done.output();
         done.tells(") on the CPU; ");
-        let told = done
+        let reported = done
             .stderr
             .lines()
             .filter(|line| line.starts_with("device = auto: the CPU is used: no "))
             .count();
-        assert_eq!(told, usize::from(cfg!(feature = "cuda") && settings.is_empty()), "{}", done.stderr);
+        assert_eq!(reported, usize::from(cfg!(feature = "cuda") && settings.is_empty()), "{}", done.stderr);
     }
 }

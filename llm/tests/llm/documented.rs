@@ -28,7 +28,7 @@ fn plan(command: &str) -> Plan {
         return Plan::Not("needs a Mac; llm/tests/llm/candle.rs has the same on the CPU");
     }
     if command.contains("rollout.url=") || command.contains("--url") {
-        return Plan::Not("needs a server beside it, as llm/tests/llm/engines.rs has one");
+        return Plan::Not("needs a server next to it, as llm/tests/llm/engines.rs has one");
     }
     if command.contains("--dry-run") || command.contains("--print-config") {
         return Plan::AsPrinted;

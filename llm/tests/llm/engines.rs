@@ -1,4 +1,5 @@
-//! Training, evaluation and generation that sample from a server: one with this program's own decoder, alone and behind what goes wrong on a network.
+//! Training, evaluation and generation that sample from a server: one with this program's own decoder, alone and through what goes wrong on a
+//! network.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -137,7 +138,7 @@ fn a_run_whose_server_is_gone_keeps_what_it_has_and_the_same_command_goes_on() {
 }
 
 #[test]
-fn a_server_that_ignores_seeds_is_told_of_once() {
+fn a_server_that_ignores_seeds_is_reported_once() {
     let (folder, server) = setting();
     let to = server.url.clone();
     // Every response is a copy of the first, whatever its seed.
@@ -155,8 +156,8 @@ fn a_server_that_ignores_seeds_is_told_of_once() {
     });
     let done = train(folder.path(), "copied", &through(&copying.url));
     done.output();
-    let told = done.stderr.matches("4 seeds gave the same response 4 times").count();
-    assert_eq!(told, 1, "{}", done.stderr);
+    let reported = done.stderr.matches("4 seeds gave the same response 4 times").count();
+    assert_eq!(reported, 1, "{}", done.stderr);
 }
 
 #[test]

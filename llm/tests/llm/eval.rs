@@ -48,7 +48,7 @@ fn contents(directory: &Path) -> Vec<(String, String)> {
 const SMALL: &str = "--benchmarks tiny:stories --limit 40 --max-new-tokens 12";
 
 #[test]
-fn greedy_answers_are_those_of_the_decoder_and_graded_alike() {
+fn greedy_answers_are_those_of_the_decoder_and_graded_equally() {
     let place = Place::new();
     let model = place.model("model");
     place.eval("out", SMALL).says("tiny:stories");
@@ -184,7 +184,7 @@ fn a_damaged_line_is_named_with_file_and_line() {
 }
 
 #[test]
-fn wrong_input_is_refused_in_a_line_and_leaves_nothing_behind() {
+fn wrong_input_is_refused_in_a_line_and_leaves_nothing() {
     let place = Place::with_model();
     std::fs::create_dir(place.at("data")).unwrap();
     place.write("data/aime24.jsonl", "{\"problem\": \"1+1\", \"answers\": [\"2\"]}\n");
@@ -432,7 +432,7 @@ fn texts_of_data_and_models_are_escaped_in_the_report() {
 fn two_evaluations_are_compared_in_pairs() {
     let place = Place::with_model();
     place.eval("a", "--benchmarks tiny:addition,tiny:stories --limit 24 --max-new-tokens 8").output();
-    // B: the same responses, with the verdicts written anew: right on eight problems, all others wrong.
+    // B: the same responses, with the verdicts written again: right on eight problems, all others wrong.
     let copy = |name: &str, right: std::ops::Range<usize>| {
         crate::common::copy(&place.at("a"), &place.at(name));
         for benchmark in ["tiny-addition", "tiny-stories"] {

@@ -22,7 +22,7 @@ const SYSTEM: &str = "Tom has 3 apples.";
 /// A chat template as a Jinja file. A run that began with random weights has no checkpoint whose end token it could write.
 const JINJA: &str = "{% for m in messages %}{{ m.role[0] }}{{ eos_token }} {{ m.content }}\n{% endfor %}";
 
-/// Runs on sums, and files beside them.
+/// Runs on sums, and files next to them.
 struct Place(crate::common::Place);
 
 impl std::ops::Deref for Place {
@@ -156,11 +156,11 @@ fn a_run_is_evaluated_on_what_it_held_out_and_as_well_as_training_found() {
     let done = place.eval("run", "out", &[]);
     let held_out = place.problems(&settings).distinct(Split::Test, 99).unwrap();
     let n = held_out.len();
-    let told = format!(
+    let reported = format!(
         "run:held-out: {n} problems of the held-out split of {}, of which training",
         place.text("run")
     );
-    done.tells(&told);
+    done.tells(&reported);
     done.says("run:held-out");
     let asked: Vec<Value> = place.lines("out/run-held-out/problems.jsonl");
     let problems: Vec<&str> = asked.iter().map(|problem| problem["problem"].as_str().unwrap()).collect();
@@ -215,13 +215,13 @@ fn problems_that_were_trained_on_are_left_out_unless_asked_for() {
     let is_trained = |problem: &Value| trained.iter().any(|t| problem["problem"] == t.as_str());
     let all = place.text("sums.jsonl");
     let done = place.eval("first", "out", &["--benchmarks", &all]);
-    let told = format!(
+    let reported = format!(
         "sums: {} of 81 problems were trained on in {} (task.data = {all}) and are left out; --with-trained asks them too",
         trained.len(),
         place.text("first")
     );
-    done.says(&told);
-    done.tells(&told);
+    done.says(&reported);
+    done.tells(&reported);
     let asked: Vec<Value> = place.lines("out/sums/problems.jsonl");
     assert_eq!(asked.len(), 81 - trained.len());
     assert!(!asked.iter().any(is_trained));
@@ -283,7 +283,7 @@ fn what_a_run_held_out_is_asked_of_any_model() {
 
 /// What was asked, who said so, and where training did otherwise: on stderr, in the files and on the page.
 #[test]
-fn an_option_wins_over_the_run_and_both_are_told() {
+fn an_option_wins_over_the_run_and_both_are_reported() {
     let place = Place::new();
     let (jinja, system) = (place.text("own.jinja"), format!("task.system={SYSTEM}"));
     place.train("run", &[&format!("task.template={jinja}"), &system]);
@@ -292,7 +292,7 @@ fn an_option_wins_over_the_run_and_both_are_told() {
     let in_training = format!(
         "where training asked with prompt template {jinja} with the system prompt \"{SYSTEM}\" ({config})"
     );
-    for (out, more, template, system, from, told) in [
+    for (out, more, template, system, from, reported) in [
         ("inherited", &[][..], jinja.as_str(), SYSTEM, format!("training: {config}"), None),
         ("named", &["--template", &jinja], &jinja, SYSTEM, "--template".to_owned(), None),
         (
@@ -334,7 +334,7 @@ fn an_option_wins_over_the_run_and_both_are_told() {
         assert_has(&page, &format!("template from <b> … {}", template.rsplit('/').next().unwrap()));
         let lines: Vec<&str> =
             done.stderr.lines().filter(|line| line.contains("where training asked")).collect();
-        let expected: Vec<String> = told.into_iter().map(|told| told + &in_training).collect();
+        let expected: Vec<String> = reported.into_iter().map(|reported| reported + &in_training).collect();
         assert_eq!(lines, expected, "{out}");
     }
     let texts: Vec<Value> = place.lines("system/mine/problems.jsonl");
@@ -455,8 +455,8 @@ fn generate_asks_a_run_as_it_was_trained() {
     let expected = generate(&["--prompts", &place.text("ids.jsonl")]);
     assert_eq!(asked.json(), expected.json());
     assert_eq!(asked.json(), generate(&["--task", "1"]).json());
-    let told = "texts are asked with prompt template r1, from training: ";
-    assert!(asked.stderr.contains(told) && !expected.stderr.contains(told), "{}", asked.stderr);
+    let reported = "texts are asked with prompt template r1, from training: ";
+    assert!(asked.stderr.contains(reported) && !expected.stderr.contains(reported), "{}", asked.stderr);
     // The stop string of the template ends the response and belongs to it.
     let one = &asked.json()[0];
     assert!(one["text"].as_str().unwrap().ends_with("</answer>") && one["finish"] == "stop", "{one}");

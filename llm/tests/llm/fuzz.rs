@@ -45,7 +45,7 @@ fn parts_of_a_model() {
     for (name, times) in [("config.json", 300), ("model.safetensors", 100)] {
         let path = dir.path().join(name);
         let whole = fs::read(&path).unwrap();
-        // Of the weights only the header is worth damaging; the numbers behind it may be any.
+        // Of the weights only the header is worth damaging; the numbers after it may be any.
         let header = whole.len().min(4096);
         let rest = whole[header..].to_vec();
         fuzz(name, times, &[whole[..header].to_vec()], |bytes| {

@@ -15,7 +15,7 @@ use crate::{long, machine};
 
 /// Some steps on random weights, with rewards that differ within every group: what they report, and where the weights end.
 fn trained(device: &Arc<dyn Device>, method: &[&str]) -> (Vec<StepReport>, Vec<u32>) {
-    // Longer than the 16 keys that a warp takes in decoding: shorter rows are rounded alike by sampler and trainer.
+    // Longer than the 16 keys that a warp takes in decoding: shorter rows are rounded equally by sampler and trainer.
     let base = ["rl.max_new_tokens=28", "memory.micro_batch_tokens=72"];
     let config = Config::resolve("tiny", &[&base[..], method].concat()).unwrap();
     let shape = model::ModelConfig {
@@ -51,7 +51,11 @@ fn no_ratio_leaves_1_and_nothing_is_clipped_although_the_sampler_rounds_differen
             let m = &report.metrics;
             assert_eq!((m.ratio_max(), m.trace_ratio_max(), m.ratio_mean()), (1.0, 1.0, 1.0), "{method:?}");
             assert_eq!((m.clip_fraction_low(), m.clip_fraction_high()), (0.0, 0.0), "{method:?}");
-            assert!(report.drift.mean() > 1.0, "sampler and trainer rounded alike: {:?}", report.drift);
+            assert!(
+                report.mismatch.mean() > 1.0,
+                "sampler and trainer rounded equally: {:?}",
+                report.mismatch
+            );
             assert!(matches!(report.updates[..], [StepOutcome::Applied { .. }]), "{:?}", report.updates);
         }
     }
@@ -71,7 +75,7 @@ fn later_updates_are_measured_from_the_first() {
     let device = machine::start();
     let (once, _) = trained(&device, &LAMBDA);
     let (twice, _) = trained(&device, &[&LAMBDA[..], &["rl.inner_updates=2"]].concat());
-    assert_eq!(twice[0].drift, once[0].drift);
+    assert_eq!(twice[0].mismatch, once[0].mismatch);
     for report in &twice {
         assert_eq!(report.updates.len(), 2);
         assert!(report.metrics.trace_ratio_max() > report.metrics.ratio_max(), "{:?}", report.metrics);

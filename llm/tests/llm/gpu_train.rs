@@ -101,7 +101,7 @@ fn a_run_that_was_stopped_on_a_device_goes_on_to_the_bit_and_on_the_cpu_too() {
 fn in_bf16_sampler_and_trainer_differ_by_rounding_and_too_much_of_it_stops_the_run() {
     let device = machine::start();
     let directory = tempfile::tempdir().unwrap();
-    // Rows longer than the 16 keys that a warp takes in decoding: shorter ones are rounded alike.
+    // Rows longer than the 16 keys that a warp takes in decoding: shorter ones are rounded equally.
     let long = "rl.max_new_tokens=28";
     run(&device, Dtype::Bf16, &config(&[long]), directory.path());
     let (mean, max) =
@@ -140,9 +140,9 @@ fn a_run_that_will_not_fit_the_card_is_refused_before_it_writes_anything() {
     assert!(!line.contains('\n'), "{line}");
 }
 
-/// The policy of a run is its weights in bf16 and its adapter beside them; merged and then rounded it would be another.
+/// The policy of a run is its weights in bf16 and its adapter next to them; merged and then rounded it would be another.
 #[test]
-fn a_card_evaluates_an_adapter_beside_its_weights_as_the_run_sampled_it() {
+fn a_card_evaluates_an_adapter_next_to_its_weights_as_the_run_sampled_it() {
     let device = machine::start();
     let directory = tempfile::tempdir().unwrap();
     let config = config(&["lora.rank=2", "rl.steps=0", "sft.steps=12", "sft.lr=1e-2", "checkpoint.every=50"]);
@@ -164,7 +164,7 @@ fn a_card_evaluates_an_adapter_beside_its_weights_as_the_run_sampled_it() {
     assert!(apart.adapter_bytes() > 0 && sampled(&apart) == sampled(&engine));
     let merged = weights::load(&last, &shape).unwrap();
     let merged = GpuModel::new(&device, Dtype::Bf16, &shape, &merged).unwrap();
-    assert!(sampled(&merged) != sampled(&engine), "merged weights round alike");
+    assert!(sampled(&merged) != sampled(&engine), "merged weights round equally");
     // In f32 nothing is lost, and a run without an adapter has none.
     assert_eq!(GpuModel::load(&device, Dtype::F32, &shape, &last).unwrap().adapter_bytes(), 0);
 }

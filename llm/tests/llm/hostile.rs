@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::common::{Done, Place, TINY_MODEL, assert_has, run, train, words};
 use crate::long;
 
-/// Runs `llm-train` where more than 5 GiB of address space beside a stack is refused, as on a small machine.
+/// Runs `llm-train` where more than 5 GiB of address space besides a stack is refused, as on a small machine.
 #[track_caller]
 fn limited(place: &Place, line: &str) -> Done {
     within(place, 6_000_000, line)
@@ -343,7 +343,7 @@ fn an_adapter_that_makes_numbers_of_no_size_is_refused() {
     let merge = |expected: &str| {
         let base = "run/checkpoints/step-00000001/reference";
         place.run(&format!("export --model {base} --adapter adapter --out merged")).refused(2, expected);
-        assert!(!place.at("merged").exists(), "nothing is left behind");
+        assert!(!place.at("merged").exists(), "nothing is left");
     };
     config["lora_alpha"] = serde_json::json!(1e308);
     place.write("adapter/adapter_config.json", config.to_string());

@@ -44,8 +44,8 @@ fn rollout() -> Rollout {
         let length = response.len().min(5 + 2 * i);
         response.tokens.truncate(length);
         response.old_logps.truncate(length);
-        for evidence in [&mut response.evidence.entropies, &mut response.evidence.sampler_logps] {
-            evidence.as_mut().unwrap().truncate(length);
+        for extra_inputs in [&mut response.extra_inputs.entropies, &mut response.extra_inputs.sampler_logps] {
+            extra_inputs.as_mut().unwrap().truncate(length);
         }
         response.reward = Some([1.0, 0.0, 0.5, 0.25, -1.0][i % 5]);
     }
@@ -208,8 +208,8 @@ fn responses_of_one_token_are_learned_from() {
     for response in responses.iter_mut() {
         response.tokens.truncate(1);
         response.old_logps.truncate(1);
-        for evidence in [&mut response.evidence.entropies, &mut response.evidence.sampler_logps] {
-            evidence.as_mut().unwrap().truncate(1);
+        for extra_inputs in [&mut response.extra_inputs.entropies, &mut response.extra_inputs.sampler_logps] {
+            extra_inputs.as_mut().unwrap().truncate(1);
         }
     }
     let rewards: Vec<f64> = responses.iter().filter_map(|r| r.reward).collect();

@@ -1,4 +1,4 @@
-//! Bugs that trainers of this field have shipped, on our path from the sampler to the optimiser; `README.md` beside this file says
+//! Bugs that trainers of this field have shipped, on our path from the sampler to the optimiser; `README.md` next to this file says
 //! which test is about which.
 
 use grpo_lambda::group::Group;
@@ -117,18 +117,18 @@ fn a_trainer_with_other_weights_or_prompts_than_the_sampler_is_stopped() {
     let rollout = sampled(&mut engine, &config, &prompts);
     let mut swapped = rollout.clone();
     swapped.prompts.swap(0, 1);
-    let drift = |result: Result<_, PolicyError>| match result {
-        Err(PolicyError::Drift { response, token, .. }) => (response, token),
+    let mismatch = |result: Result<_, PolicyError>| match result {
+        Err(PolicyError::Mismatch { response, token, .. }) => (response, token),
         Err(other) => panic!("{other}"),
         Ok(_) => panic!("not noticed"),
     };
-    assert_eq!(drift(trained(&mut engine, &config, &swapped)), (0, 0));
+    assert_eq!(mismatch(trained(&mut engine, &config, &swapped)), (0, 0));
     let mut forged = rollout.clone();
     forged.groups[1].responses[2].tokens[3] ^= 1;
-    assert_eq!(drift(trained(&mut engine, &config, &forged)), (6, 3));
+    assert_eq!(mismatch(trained(&mut engine, &config, &forged)), (6, 3));
     // Weights that moved without the sampler: an adapter not delivered, a resumed model not broadcast.
     engine.model.update(|p| p.get_mut("model.norm.weight").unwrap().data[0] *= 1.001);
-    drift(trained(&mut engine, &config, &rollout));
+    mismatch(trained(&mut engine, &config, &rollout));
 }
 
 #[test]

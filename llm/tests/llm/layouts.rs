@@ -167,8 +167,8 @@ fn what_is_not_asked_is_named_and_what_belongs_to_the_problem_is_not_left_out() 
     }
     let first = r#"{"question":"q","solution":["so \\boxed{5}","or"],"final_answer":["5"]}"#;
     data(first, &[]).says("solutions 1, of which 1 answer what the answer says");
-    let told = r#"{"system_message":"be brief","problem":"q","answer":"1"}"#;
-    data(told, &chat).says("rows with a system turn: 1");
+    let reported = r#"{"system_message":"be brief","problem":"q","answer":"1"}"#;
+    data(reported, &chat).says("rows with a system turn: 1");
     let chosen = r#"{"question":"q","prompt":"Solve: q","answer":"1"}"#;
     data(chosen, &["--column", "problem=prompt", "--show", "1"]).says("not asked … question (1) … Solve: q");
     let named = r#"{"messages":[{"role":"user","content":"q","name":"Ann","weight":0}],"answer":"1"}"#;

@@ -75,7 +75,7 @@ fn help_shows_every_setting_with_its_value_under_the_preset_that_is_named() {
 }
 
 #[test]
-fn lengths_filter_rows_and_contradictions_are_told() {
+fn lengths_filter_rows_and_contradictions_are_reported() {
     let place = place();
     let mut rows: String =
         (0..40).map(|i| format!("{{\"problem\": \"{i} + 1\", \"answer\": \"{}\"}}\n", i + 1)).collect();
@@ -194,6 +194,6 @@ fn a_chat_template_remembers_the_conversation() {
     // A line beyond the context is not asked, and the conversation goes on.
     let long = format!("1 + 2\n{}\n1 + 2\n", "7".repeat(40_000));
     let done = place.run_with("chat --model model --max-new-tokens 6 --temperature 0", &[], &long);
-    done.tells("this line is not asked; /reset begins anew");
+    done.tells("this line is not asked; /reset begins again");
     assert_eq!(done.output().lines().collect::<Vec<_>>(), remembered);
 }

@@ -15,7 +15,7 @@ fn train(run: &Path, more: &[&str]) -> Done {
 }
 
 #[test]
-fn a_program_rewards_what_it_is_told_of() {
+fn a_program_rewards_what_it_is_given() {
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("asked.jsonl");
     // Half the number of tokens, and a record of the questions.

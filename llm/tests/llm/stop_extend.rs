@@ -196,7 +196,7 @@ fn patience_counts_the_evaluation_at_the_end_that_an_extended_run_had() {
     train(&short, &format!("{hasty} rl.steps=40")).tells("already finished");
 }
 
-/// The former end is the best evaluation, after which patience begins anew.
+/// The former end is the best evaluation, after which patience begins again.
 #[test]
 fn an_extended_run_that_was_best_at_its_former_end_stops_where_the_longer_run_does() {
     let place = Place::new();
@@ -239,7 +239,7 @@ fn patience_ends_a_run_and_the_best_checkpoint_stays() {
     // The last evaluation is that of the last step that was made, and is compared with the first in pairs.
     place.run("plot run").says("held-out accuracy, step 6 (95 %)");
     assert!(place.read("run/report.html").contains("no difference shown on 20 problems"));
-    // Nothing is drawn through a link, and a run without its checkpoints is not begun anew over its logs.
+    // Nothing is drawn through a link, and a run without its checkpoints is not begun again over its logs.
     let elsewhere = tempfile::tempdir().unwrap();
     std::fs::remove_dir_all(run.join("figures")).unwrap();
     std::os::unix::fs::symlink(elsewhere.path(), run.join("figures")).unwrap();

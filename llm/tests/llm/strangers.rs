@@ -320,9 +320,9 @@ fn a_copy_that_lacks_its_best_checkpoint_gets_another() {
 #[test]
 fn the_same_problem_in_another_spelling_is_on_the_same_side() {
     let place = place();
-    let twins = format!("{}{}", rows(150, ""), rows(150, " "))
+    let counterparts = format!("{}{}", rows(150, ""), rows(150, " "))
         + &rows(150, "").replace('?', " ?").replace(" ?", "\u{a0}?");
-    place.write("rows.jsonl", twins);
+    place.write("rows.jsonl", counterparts);
     place.run("data rows.jsonl").says("rows that repeat the problem of an earlier row: 150");
     place.write(
         "nfc.jsonl",

@@ -103,7 +103,11 @@ fn answers_are_read_and_compared_as_the_task_says() {
     let verdict = |more: &[&str], response: &dyn Fn(&str) -> String| {
         let (problems, _) = inputs.problems(more).unwrap();
         let problem = problems.distinct(Split::Test, 1).unwrap().remove(0);
-        assert_eq!(problem.extraction, problems.extraction(), "reward and held-out accuracy read alike");
+        assert_eq!(
+            problem.extraction,
+            problems.extraction(),
+            "reward and held-out accuracy read in the same way"
+        );
         problem.gold.grade_text(&response(&problem.gold.to_string()), problem.extraction).equal
     };
     let prose = |answer: &str| format!("So the answer is {answer}.");
@@ -128,7 +132,7 @@ impl Sampler for Says {
 }
 
 /// `x+1` stands in the words around every problem and in one problem itself, where it is no answer: for the reward, for held-out accuracy and for
-/// an evaluation alike.
+/// an evaluation in the same way.
 #[test]
 fn a_response_has_one_verdict_in_training_and_in_evaluation() {
     let inputs = inputs();

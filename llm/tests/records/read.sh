@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Opens what `llm-train records` writes with the tools it is for, and writes what they found to read.json beside this file.
+# Opens what `llm-train records` writes with the tools it is for, and writes what they found to read.json next to this file.
 #
 #   llm/tests/records/read.sh VENV TRANSFORMERS [LLM_TRAIN]
 #

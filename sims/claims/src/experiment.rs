@@ -19,7 +19,7 @@ pub enum Verdict {
     HoldsWhen(String),
     /// The numbers do not tell: an effect is not shown, nor that there is none; the string says what would have to be
     /// known.
-    NotTold(String),
+    Inconclusive(String),
     /// The claim fails; the string names the counterexample with its numbers.
     Fails(String),
 }
@@ -30,7 +30,7 @@ impl Verdict {
         match self {
             Verdict::Holds => "Holds",
             Verdict::HoldsWhen(_) => "Holds when",
-            Verdict::NotTold(_) => "Inconclusive",
+            Verdict::Inconclusive(_) => "Inconclusive",
             Verdict::Fails(_) => "Fails",
         }
     }
@@ -38,7 +38,7 @@ impl Verdict {
     pub fn detail(&self) -> &str {
         match self {
             Verdict::Holds => "",
-            Verdict::HoldsWhen(s) | Verdict::NotTold(s) | Verdict::Fails(s) => s,
+            Verdict::HoldsWhen(s) | Verdict::Inconclusive(s) | Verdict::Fails(s) => s,
         }
     }
 }
@@ -268,7 +268,7 @@ pub struct Context<'a> {
     pub seed: u64,
     /// The long version (`--full`).
     pub full: bool,
-    /// Told how much of the work (0..=1) is done and what is under way.
+    /// Called with how much of the work (0..=1) is done and what is under way.
     pub progress: &'a (dyn Fn(f64, &str) + Sync),
     /// Kept pieces of a long version; see [`Store::piece`].
     pub store: &'a Store,

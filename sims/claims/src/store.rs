@@ -30,7 +30,7 @@ impl Store {
         Store::default()
     }
 
-    /// Opens the file at `path` and takes its pieces if the same program and `command` made them; else starts it anew.
+    /// Opens the file at `path` and takes its pieces if the same program and `command` made them; else starts it afresh.
     ///
     /// # Errors
     /// If it cannot be read or written.

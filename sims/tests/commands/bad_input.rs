@@ -307,7 +307,7 @@ fn text_that_is_not_utf8() {
 }
 
 #[test]
-fn evidence_the_settings_need() {
+fn inputs_the_settings_need() {
     let expected = "stdin:1: ref_logps: missing for response 0; beta is not 0";
     assert_refused(&["estimate", "--method", "grpo", "beta=0.04"], GOOD.as_bytes(), &[expected]);
     // Advantages that are given do not choose the tokens that count.

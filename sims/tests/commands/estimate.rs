@@ -215,8 +215,9 @@ fn a_row_without_a_trained_token_counts_with_its_reward() {
         close(&found["dlogps"], &json!([[-high / 3.0, -high / 3.0], empty, [-low / 3.0]]), 1e-12);
     }
     // Every method takes such a row, and gives it nothing.
-    for spec in
-        methods::REGISTRY.iter().filter(|spec| methods::parse(spec.name, "").unwrap().evidence().is_empty())
+    for spec in methods::REGISTRY
+        .iter()
+        .filter(|spec| methods::parse(spec.name, "").unwrap().extra_inputs().is_empty())
     {
         let found = &estimate(&[spec.name], &rows("[]", ""))[0];
         assert_eq!(found["dlogps"][1], json!([]), "{}", spec.name);
@@ -240,7 +241,7 @@ fn rewards_that_agree_but_for_rounding_agree() {
             format!(r#"{{"rewards":{rewards},"logps":[[-1],[-1],[-1]],"old_logps":[[-1],[-1],[-1]]}}"#);
         for spec in methods::REGISTRY
             .iter()
-            .filter(|spec| methods::parse(spec.name, "").unwrap().evidence().is_empty())
+            .filter(|spec| methods::parse(spec.name, "").unwrap().extra_inputs().is_empty())
         {
             let found = &estimate(&[spec.name], &input)[0];
             let largest = found["advantages"]
@@ -299,7 +300,7 @@ fn theirs(dir: &std::path::Path, settings: &[&str]) -> (String, String) {
 }
 
 #[test]
-fn the_convention_behind_another_trainers_numbers_is_named() {
+fn the_convention_that_gives_another_trainers_numbers_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let (input, theirs) = theirs(dir.path(), &["cispo", "cap=5"]);
     let (stdout, _) = output(&["estimate", "--against", &theirs, "--input", &input], "");
@@ -320,7 +321,7 @@ fn the_convention_behind_another_trainers_numbers_is_named() {
 }
 
 #[test]
-fn a_loss_on_every_line_and_shuffled_rows_are_told() {
+fn a_loss_on_every_line_and_shuffled_rows_are_reported() {
     let dir = tempfile::tempdir().unwrap();
     let (input, theirs) = theirs(dir.path(), &["grpo"]);
     let mut lines: Vec<Value> = std::fs::read_to_string(&theirs)
@@ -335,20 +336,26 @@ fn a_loss_on_every_line_and_shuffled_rows_are_told() {
         output(&["estimate", "--against", &theirs, "--input", &input], "").0
     };
     lines.iter_mut().for_each(|line| line["loss"] = json!(loss));
-    let told = against(&lines);
+    let reported = against(&lines);
     assert!(
-        told.contains("loss: the same number stands on all 2 lines: it is read as the batch's loss\n"),
-        "{told}"
+        reported.contains("loss: the same number stands on all 2 lines: it is read as the batch's loss\n"),
+        "{reported}"
     );
-    assert!(told.contains("grpo reduction=response_mean") && !told.contains("loss: none"), "{told}");
-    assert!(!told.contains("shuffles"), "{told}");
+    assert!(
+        reported.contains("grpo reduction=response_mean") && !reported.contains("loss: none"),
+        "{reported}"
+    );
+    assert!(!reported.contains("shuffles"), "{reported}");
     // The advantages of two prompts, each among the rows of the other.
     let (first, second) = (json!([2.0, -1.0, 1.0]), json!([-1.0, -1.0]));
-    let told = against(&[json!({"advantages": first}), json!({"advantages": second})]);
-    assert!(told.contains("are the rows of one prompt together? TRL shuffles"), "{told}");
+    let reported = against(&[json!({"advantages": first}), json!({"advantages": second})]);
+    assert!(reported.contains("are the rows of one prompt together? TRL shuffles"), "{reported}");
     // Without advantages nothing shows an order.
-    let told = against(&[json!({"loss": 0.123}), json!({"loss": 0.456})]);
-    assert!(told.contains("stand in another; give these, too (grpo_lambda.trl.record does)"), "{told}");
+    let reported = against(&[json!({"loss": 0.123}), json!({"loss": 0.456})]);
+    assert!(
+        reported.contains("stand in another; give these, too (grpo_lambda.trl.record does)"),
+        "{reported}"
+    );
 }
 
 #[test]
@@ -383,10 +390,10 @@ fn the_list_of_methods_has_every_method_with_every_setting() {
         assert_eq!(keys, (spec.params)().iter().map(|p| p.key).collect::<Vec<_>>());
         assert_eq!(keys.iter().collect::<HashSet<_>>().len(), keys.len());
         let default = methods::parse(spec.name, "").unwrap();
-        let needs: Vec<_> = default.evidence().iter().map(|k| k.name()).collect();
-        assert_eq!(found["evidence"]["default"], json!(needs));
+        let needs: Vec<_> = default.extra_inputs().iter().map(|k| k.name()).collect();
+        assert_eq!(found["extra_inputs"]["default"], json!(needs));
         if keys.contains(&"beta") {
-            let with_beta = found["evidence"]["with_beta"].as_array().unwrap();
+            let with_beta = found["extra_inputs"]["with_beta"].as_array().unwrap();
             assert!(with_beta.contains(&json!("ref_logps")), "{}", spec.name);
         }
     }

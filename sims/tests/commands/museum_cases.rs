@@ -86,7 +86,7 @@ fn the_numbers_are_those_computed_by_hand() {
     near(&answer("equal_others", "the others")[7..], &[0.65], 1e-12);
     let noise = answer("equal_others", "the deviation")[7];
     assert!(noise > 100.0, "{noise}");
-    // The third token is 0, behind the logits 0.5, -1, 0.25, -1.25.
+    // The third token is 0, after the logits 0.5, -1, 0.25, -1.25.
     let scores: [f64; 4] = [0.5, -1.0, 0.25, -1.25].map(|x: f64| (x / 0.6).exp());
     near(
         &answer("log_probabilities", "log softmax")[..1],

@@ -5,7 +5,7 @@ use crate::method_args::find;
 use crate::program::{named, program};
 use crate::terminal;
 use grpo_lambda::equation::{BatchSize, Equation};
-use grpo_lambda::group::EvidenceKind;
+use grpo_lambda::group::InputKind;
 use grpo_lambda::methods::{self, MethodSpec};
 use grpo_lambda::settings::{Kind, Param, Settings};
 use grpo_lambda_conventions::{self as conventions, Convention};
@@ -22,7 +22,7 @@ pub struct MethodsArgs {
     /// Only this method, with its settings
     #[arg(value_name = "NAME")]
     name: Option<String>,
-    /// Print JSON: a list of objects with name, title, about, source, provenance, params, evidence, equation, conventions
+    /// Print JSON: a list of objects with name, title, about, source, provenance, params, extra_inputs, equation, conventions
     #[arg(long)]
     json: bool,
     /// List what frameworks and papers mean by the same words, and the setting here that reproduces each
@@ -89,7 +89,7 @@ fn overview(specs: &[&MethodSpec]) -> String {
     for spec in specs {
         let about = format!("{}: {}", spec.title, spec.about);
         let source = format!("{} ({})", spec.source, spec.provenance.name());
-        table.add_row([spec.name.to_owned(), about, source, evidence_words(spec)]);
+        table.add_row([spec.name.to_owned(), about, source, input_words(spec)]);
     }
     let more = "\n\ninputs: what a response needs besides rewards, logps and old_logps.\n\
                 sim methods NAME lists a method's settings and prints its equation; sim methods --conventions says what TRL, verl\n\
@@ -104,7 +104,7 @@ fn one(spec: &MethodSpec) -> String {
     }
     let mut text = format!("{} ({}): {}\n", spec.name, spec.title, spec.about);
     writeln!(text, "source: {} ({})", spec.source, spec.provenance.name()).expect("writing to memory");
-    writeln!(text, "inputs: {}\n{table}", evidence_words(spec)).expect("writing to memory");
+    writeln!(text, "inputs: {}\n{table}", input_words(spec)).expect("writing to memory");
     if let Some(equation) = equation(spec) {
         let BatchSize { groups, group_size, max_len } = SIZE;
         let size = format!("{groups} prompts, {group_size} responses each, of at most {max_len} tokens");
@@ -147,8 +147,8 @@ fn convention(c: &Convention) -> Value {
     })
 }
 
-/// The method's evidence under its defaults, and with the settings given.
-fn evidence(spec: &MethodSpec, overrides: &[(&str, &str)]) -> Vec<EvidenceKind> {
+/// The method's extra inputs under its defaults, and with the settings given.
+fn extra_inputs(spec: &MethodSpec, overrides: &[(&str, &str)]) -> Vec<InputKind> {
     let params = (spec.params)();
     let declared = |key: &str| params.iter().any(|p| p.key == key);
     let overrides: Vec<_> = overrides
@@ -158,14 +158,14 @@ fn evidence(spec: &MethodSpec, overrides: &[(&str, &str)]) -> Vec<EvidenceKind> 
         .collect();
     let settings =
         Settings::resolve(spec.name, &params, &overrides).expect("defaults and beta=1 are allowed");
-    (spec.evidence)(&settings)
+    (spec.extra_inputs)(&settings)
 }
 
 const WITH_KL: [(&str, &str); 1] = [("beta", "1")];
 
-fn evidence_words(spec: &MethodSpec) -> String {
-    let (default, with_kl) = (evidence(spec, &[]), evidence(spec, &WITH_KL));
-    let names = |kinds: &[EvidenceKind]| kinds.iter().map(|k| k.name()).collect::<Vec<_>>().join(", ");
+fn input_words(spec: &MethodSpec) -> String {
+    let (default, with_kl) = (extra_inputs(spec, &[]), extra_inputs(spec, &WITH_KL));
+    let names = |kinds: &[InputKind]| kinds.iter().map(|k| k.name()).collect::<Vec<_>>().join(", ");
     let extra: Vec<_> = with_kl.into_iter().filter(|k| !default.contains(k)).collect();
     match (default.is_empty(), extra.is_empty()) {
         (true, true) => "none".to_owned(),
@@ -177,7 +177,7 @@ fn evidence_words(spec: &MethodSpec) -> String {
 
 /// A method as an object of `sim methods --json`.
 pub fn to_json(spec: &MethodSpec) -> Value {
-    let names = |kinds: Vec<EvidenceKind>| kinds.iter().map(|k| k.name()).collect::<Vec<_>>();
+    let names = |kinds: Vec<InputKind>| kinds.iter().map(|k| k.name()).collect::<Vec<_>>();
     json!({
         "name": spec.name,
         "title": spec.title,
@@ -185,9 +185,9 @@ pub fn to_json(spec: &MethodSpec) -> Value {
         "source": spec.source,
         "provenance": spec.provenance.name(),
         "params": (spec.params)().iter().map(param).collect::<Vec<_>>(),
-        "evidence": {
-            "default": names(evidence(spec, &[])),
-            "with_beta": names(evidence(spec, &WITH_KL)),
+        "extra_inputs": {
+            "default": names(extra_inputs(spec, &[])),
+            "with_beta": names(extra_inputs(spec, &WITH_KL)),
         },
         "equation": equation(spec).map(|e| e.parts.into_iter().collect::<Vec<_>>()),
         "conventions": conventions::of_method(spec.name).map(convention).collect::<Vec<_>>(),

@@ -5,7 +5,7 @@ import { colours } from "./theme.js";
 import { element, shown } from "./dom.js";
 import { buttons } from "./download.js";
 
-// A title, what it shows, a legend, plots, and downloads. `rows` gives the numbers behind it as objects.
+// A title, what it shows, a legend, plots, and downloads. `rows` gives the numbers after it as objects.
 export class Figure {
   constructor({ title, name, note, rows }) {
     this.title = element("h2", {}, title);
@@ -18,7 +18,7 @@ export class Figure {
     this.node = element("section", { class: "figure" }, this.title, this.note, this.legend, this.plot, this.readout, this.buttons);
   }
 
-  // Asking for the width makes the browser lay the page out, which takes longer than a picture: it is asked once and then told.
+  // Asking for the width makes the browser lay the page out, which takes longer than a picture: it is asked once and then reported.
   get width() {
     if (!this.known) {
       this.known = this.plot.clientWidth;
@@ -82,7 +82,7 @@ export function curves({ series, x, y, width, height = 300, rules = [], label })
   });
 }
 
-// Two numbers a row, beside each other: `first` as a ring, `second` as a dot, joined where they differ.
+// Two numbers a row, next to each other: `first` as a ring, `second` as a dot, joined where they differ.
 export function pairs({ rows, first, second, xLabel, width, label }) {
   const c = colours();
   const most = width < 500 ? 22 : 42;
@@ -171,8 +171,8 @@ function paint(canvas, { values, offsets, limit, longest }) {
 }
 
 // A heat map over tokens (columns) and responses (rows) with its key, in `figure`; `marks`: [{ row, token, text }]. `onCell(row, token)`
-// is called for the cell under the pointer, or the one that the arrow keys reach. Axes are drawn anew only where they change.
-// With `unitOf`, a magnitude, colours follow asinh(value / unitOf), so that values of that size show beside much larger ones.
+// is called for the cell under the pointer, or the one that the arrow keys reach. Axes are drawn again only where they change.
+// With `unitOf`, a magnitude, colours follow asinh(value / unitOf), so that values of that size show next to much larger ones.
 export function drawHeat(figure, { values, offsets, labels, limit, marks = [], label, unit, onCell, rowHeight, unitOf = 0 }) {
   const stretch = (x) => (unitOf > 0 ? Math.asinh(x / unitOf) : x);
   const rows = offsets.length - 1;

@@ -124,14 +124,14 @@ function ends({ key, min, max, default: usual }) {
 // A slider with its number: of the group, of a task.
 export function numberField({ label, value, least, most, step = 1, onchange, about }) {
   const id = fresh("number");
-  const told = (from, to) => () => {
+  const reported = (from, to) => () => {
     to.value = from.value;
     if (from.value !== "" && Number.isFinite(Number(from.value))) onchange(Number(from.value));
   };
   const typed = element("input", { type: "number", id, min: least, max: most, step, value, title: about });
   const slider = element("input", { type: "range", min: least, max: most, step, value, "aria-label": `${label}, slider` });
-  typed.addEventListener("input", told(typed, slider));
-  slider.addEventListener("input", told(slider, typed));
+  typed.addEventListener("input", reported(typed, slider));
+  slider.addEventListener("input", reported(slider, typed));
   const node = element("div", { class: "field" }, element("label", { for: id, title: about }, label), slider, typed);
   node.set = (next) => ((slider.value = next), (typed.value = next));
   node.range = (from, to, by) => {

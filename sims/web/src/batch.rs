@@ -1,6 +1,6 @@
 //! Groups that the page holds, edits and evaluates.
 
-use grpo_lambda::group::{Evidence, Group, Response, Series};
+use grpo_lambda::group::{ExtraInputs, Group, Response, Series};
 use grpo_lambda::methods::{Configured, Credit, TokenTerm};
 use grpo_lambda::settings::Settings;
 use grpo_lambda::surrogate::Region;
@@ -76,12 +76,12 @@ impl Batch {
 
     /// The mean log-ratio of every response, `log π - log π_old`.
     #[wasm_bindgen(getter)]
-    pub fn drifts(&self) -> Vec<f64> {
-        let drift = |(new, r): (&Vec<f64>, &Response)| {
+    pub fn log_ratios(&self) -> Vec<f64> {
+        let log_ratio = |(new, r): (&Vec<f64>, &Response)| {
             new.iter().zip(&r.old_logps).map(|(new, old)| new - old).sum::<f64>() / new.len() as f64
         };
         let logps = self.lines.iter().flat_map(|(_, line)| &line.logps);
-        logps.zip(self.responses()).map(drift).collect()
+        logps.zip(self.responses()).map(log_ratio).collect()
     }
 
     /// Gives a response another reward, none where it is NaN.
@@ -111,8 +111,9 @@ impl Batch {
     pub fn set_length(&mut self, response: usize, length: usize) -> Result<(), String> {
         let (line, i) = self.place(response)?;
         let answer = &mut line.group.responses[i];
-        if line.masks.is_some() || line.advantages.is_some() || answer.evidence != Evidence::default() {
-            let what = "a mask, advantages or evidence per token";
+        if line.masks.is_some() || line.advantages.is_some() || answer.extra_inputs != ExtraInputs::default()
+        {
+            let what = "a mask, advantages or extra inputs per token";
             return Err(format!(
                 "the length of a response cannot be changed where its line has {what}; edit the text"
             ));
@@ -330,9 +331,9 @@ fn object(line: &Line) -> Value {
     if responses.iter().any(|r| r.truncated) {
         fields.insert("truncated".to_owned(), column(&|r| json!(r.truncated)));
     }
-    for (kind, _) in responses.first().into_iter().flat_map(|r| r.evidence.series()) {
+    for (kind, _) in responses.first().into_iter().flat_map(|r| r.extra_inputs.series()) {
         let value = |r: &Response| {
-            let found = r.evidence.series().find(|(other, _)| *other == kind);
+            let found = r.extra_inputs.series().find(|(other, _)| *other == kind);
             found.map_or(Value::Null, |(_, series)| written(series))
         };
         fields.insert(kind.name().to_owned(), column(&value));
@@ -397,8 +398,8 @@ mod tests {
         assert_eq!(batch.text().unwrap(), expected);
         assert!(batch.set_length(0, 0).unwrap_err().contains("at least one token"));
         assert!(batch.set_reward(2, 0.0).unwrap_err().contains("there is none"));
-        let mut evidence = Batch::new(LINE, "grpo", "").unwrap();
-        assert!(evidence.set_length(0, 5).unwrap_err().contains("edit the text"));
+        let mut extra_inputs = Batch::new(LINE, "grpo", "").unwrap();
+        assert!(extra_inputs.set_length(0, 5).unwrap_err().contains("edit the text"));
     }
 
     #[test]

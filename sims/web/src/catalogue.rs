@@ -21,7 +21,7 @@ pub(crate) fn describe(
 ) -> Result<String, String> {
     let configured = configure(method, settings)?;
     let equation = configured.method.equation(&BatchSize { groups, group_size, max_len });
-    let evidence = configured.evidence();
+    let extra_inputs = configured.extra_inputs();
     let entries: serde_json::Map<String, Value> =
         configured.settings.entries().map(|(k, v)| (k.to_owned(), Value::from(v))).collect();
     crate::json(&json!({
@@ -30,8 +30,8 @@ pub(crate) fn describe(
         "source": configured.spec.source,
         "settings": entries,
         "idle": configured.idle(),
-        "evidence": evidence.iter().map(|kind| kind.name()).collect::<Vec<_>>(),
-        "assumed": evidence.iter().filter_map(|kind| assumed(*kind)).collect::<Vec<_>>(),
+        "extra_inputs": extra_inputs.iter().map(|kind| kind.name()).collect::<Vec<_>>(),
+        "assumed": extra_inputs.iter().filter_map(|kind| assumed(*kind)).collect::<Vec<_>>(),
         "equation": equation.map(|e| e.to_string()),
     }))
 }

@@ -1,13 +1,13 @@
-//! The weight of every token of a right and of a wrong response of equal length, beside GRPO's.
+//! The weight of every token of a right and of a wrong response of equal length, next to GRPO's.
 
-use grpo_lambda::group::{Evidence, Group, Response};
+use grpo_lambda::group::{ExtraInputs, Group, Response};
 use grpo_lambda::methods::{BatchLoss, Configured, evaluate};
 use grpo_lambda::token_weights::LOG_PROB;
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::configure;
 
-/// The baseline, which weighs every token alike.
+/// The baseline, which weighs every token equally.
 const GRPO: &str = "reduction=token_mean";
 const LARGEST: usize = 64;
 const LONGEST: usize = 4096;
@@ -37,7 +37,7 @@ struct Pulls {
 
 #[wasm_bindgen]
 impl Profile {
-    /// Evaluates `method` and GRPO. `drift` is the log-ratio of policy and sampler at every token, 0 on-policy.
+    /// Evaluates `method` and GRPO. `log_ratio` is the log-ratio of policy and sampler at every token, 0 on-policy.
     ///
     /// # Errors
     /// The text of the command line for a method or setting; a group that has no right or no wrong response, or too many tokens.
@@ -48,7 +48,7 @@ impl Profile {
         size: usize,
         right: usize,
         length: usize,
-        drift: f64,
+        log_ratio: f64,
     ) -> Result<Profile, String> {
         let configured = configure(method, settings)?;
         if !(2..=LARGEST).contains(&size) {
@@ -63,8 +63,8 @@ impl Profile {
         if !(1..=LONGEST).contains(&length) {
             return Err(format!("length = {length}; must be from 1 to {LONGEST}"));
         }
-        if !(-1.0..=1.0).contains(&drift) {
-            return Err(format!("log-ratio = {drift}; must be from -1 to 1"));
+        if !(-1.0..=1.0).contains(&log_ratio) {
+            return Err(format!("log-ratio = {log_ratio}; must be from -1 to 1"));
         }
         if let Some(limit) = configured.method.max_len().filter(|limit| length > *limit) {
             return Err(format!(
@@ -72,7 +72,7 @@ impl Profile {
             ));
         }
         let grpo = configure("grpo", GRPO)?;
-        let (group, logps) = group(size, right, length, drift);
+        let (group, logps) = group(size, right, length, log_ratio);
         let pulls_under = |configured: &Configured| pulls(configured, &group, &logps, right);
         Ok(Profile { own: pulls_under(&configured)?, grpo: pulls_under(&grpo)? })
     }
@@ -120,13 +120,13 @@ impl Profile {
     }
 }
 
-/// Right responses first. The sampler's log-probabilities lie `drift` below the policy's.
-fn group(size: usize, right: usize, length: usize, drift: f64) -> (Group, Vec<Vec<f64>>) {
+/// Right responses first. The sampler's log-probabilities lie `log_ratio` below the policy's.
+fn group(size: usize, right: usize, length: usize, log_ratio: f64) -> (Group, Vec<Vec<f64>>) {
     let response = |i: usize| Response {
         tokens: vec![u32::from(i < right); length],
         ref_logps: Some(vec![LOG_PROB; length]),
-        evidence: Evidence::neutral(length, LOG_PROB),
-        ..Response::graded(vec![LOG_PROB - drift; length], f64::from(u8::from(i < right)))
+        extra_inputs: ExtraInputs::neutral(length, LOG_PROB),
+        ..Response::graded(vec![LOG_PROB - log_ratio; length], f64::from(u8::from(i < right)))
     };
     (Group { responses: (0..size).map(response).collect() }, vec![vec![LOG_PROB; length]; size])
 }
@@ -199,8 +199,9 @@ mod tests {
 
     #[test]
     fn what_is_no_group_is_refused() {
-        let refused =
-            |right, length, drift| Profile::new("grpo", "", 8, right, length, drift).err().expect("refused");
+        let refused = |right, length, log_ratio| {
+            Profile::new("grpo", "", 8, right, length, log_ratio).err().expect("refused")
+        };
         assert!(refused(0, 4, 0.0).contains("from 1 to 7"));
         assert!(refused(8, 4, 0.0).contains("from 1 to 7"));
         assert!(refused(4, 0, 0.0).starts_with("length = 0"));

@@ -49,7 +49,7 @@ pub fn methods() -> Result<String, String> {
     catalogue::methods()
 }
 
-/// A method under its settings: every setting with its value, notes on those without effect, evidence, and the equation that
+/// A method under its settings: every setting with its value, notes on those without effect, extra inputs, and the equation that
 /// `llm-train train --dry-run` prints for a batch of this size.
 ///
 /// # Errors

@@ -1,9 +1,9 @@
 //! A task, its exact values, and the expected update of a method on it.
 
-use grpo_lambda::group::EvidenceKind;
+use grpo_lambda::group::InputKind;
 use grpo_lambda::settings::did_you_mean;
-use grpo_lambda_mdp::evidence::Exact;
 use grpo_lambda_mdp::expected::{Comparison, Expected, Situation, compare};
+use grpo_lambda_mdp::extra_inputs::Exact;
 use grpo_lambda_mdp::{Optimal, Oracle, Tabular, Tree, has_success_rate, zoo};
 use grpo_lambda_tools::length_direction::{HORIZONS, POLICIES, at_horizon};
 use grpo_lambda_tools::mdp_command::{expectation, resolved};
@@ -114,7 +114,7 @@ impl Task {
     /// The expected update of a method in groups of `group`, compared with ∇J, as JSON: exact where that is feasible.
     ///
     /// # Errors
-    /// The text of the command line for a method, setting or missing evidence; a task on which ∇J is 0.
+    /// The text of the command line for a method, setting or missing extra inputs; a task on which ∇J is 0.
     pub fn measure(&self, method: &str, settings: &str, group: usize) -> Result<String, String> {
         let configured = configure(method, settings)?;
         if !(2..=64).contains(&group) {
@@ -123,7 +123,7 @@ impl Task {
         let oracle = Oracle::new(&self.tree, &self.policy);
         resolved(&oracle).map_err(|why| format!("{MDP}: {why}"))?;
         // The initial policy is its own reference, as in the first step of a training run.
-        let provided = [Exact::kinds_on(&self.tree), vec![EvidenceKind::RefLogps]].concat();
+        let provided = [Exact::kinds_on(&self.tree), vec![InputKind::RefLogps]].concat();
         configured.require(&provided).map_err(|e| e.to_string())?;
         let on_policy = Situation::on_policy(&self.tree, &self.policy, group);
         let situation = Situation { reference: Some(&self.policy), ..on_policy };
@@ -152,7 +152,7 @@ fn measured(oracle: &Oracle, expected: &Expected, c: &Comparison, how: &str) -> 
     })
 }
 
-/// The credit of every token beside its advantage, at the most visited prefixes with a choice. As in `sim mdp`, centred and over `scale`;
+/// The credit of every token next to its advantage, at the most visited prefixes with a choice. As in `sim mdp`, centred and over `scale`;
 /// over its magnitude where the update points away from ∇J, so that the sign stays that of the credit.
 fn credit(oracle: &Oracle, expected: &Expected, scale: f64) -> Vec<Value> {
     let tree = oracle.tree;

@@ -114,7 +114,7 @@ async function estimates() {
     check(`${what}: arrays`, JSON.stringify(lines(ours.out).flatMap((l) => l.dlogps.flat())) === JSON.stringify(ours.gradient));
     check(`${what}: losses`, ours.losses.length === ours.gradient.length && ours.losses.every(Number.isFinite));
   }
-  console.log(`estimate: 200 settings (${refused} refused alike): ${agreement.equal} values equal to the bit, ${agreement.rounded} differ by rounding, at most ${agreement.worst.toExponential(1)}`);
+  console.log(`estimate: 200 settings (${refused} refused equally): ${agreement.equal} values equal to the bit, ${agreement.rounded} differ by rounding, at most ${agreement.worst.toExponential(1)}`);
   check("most settings are accepted", refused < 60, `${refused} refused`);
 }
 
@@ -165,7 +165,7 @@ async function oracle() {
   });
   tolerance = ROUNDING;
   const total = (list) => list.reduce((sum, a) => sum + a.took, 0);
-  console.log(`oracle: ${requests.length} settings (${refused} refused alike): ${agreement.equal} values equal to the bit, ${agreement.rounded} differ by rounding, at most ${agreement.worst.toExponential(1)}`);
+  console.log(`oracle: ${requests.length} settings (${refused} refused equally): ${agreement.equal} values equal to the bit, ${agreement.rounded} differ by rounding, at most ${agreement.worst.toExponential(1)}`);
   console.log(`oracle: ${Math.round(total(ours))} ms in the page, ${Math.round(total(theirs))} ms natively, ${(total(ours) / total(theirs)).toFixed(2)} times`);
   check("the oracle takes at most three times as long", total(ours) < 3 * total(theirs));
 }
@@ -289,8 +289,8 @@ async function views() {
     ["#credit?size=1&right=1", "group size = 1; must be from 2 to 64"],
   ]) {
     await go(hash);
-    const told = await page.evaluate(() => document.querySelector(".problem").textContent + document.querySelector(".said").textContent);
-    check(hash, told.includes(words), told);
+    const reported = await page.evaluate(() => document.querySelector(".problem").textContent + document.querySelector(".said").textContent);
+    check(hash, reported.includes(words), reported);
   }
   await go("#codes?task=fork&size=8&sets=8");
   const independent = await page.evaluate(() => document.querySelector(".said").textContent);

@@ -13,7 +13,7 @@ export function generator(seed) {
 
 const rounded = (x) => Number(x.toPrecision(6));
 
-// A line of `sim estimate` with every kind of evidence.
+// A line of `sim estimate` with every kind of extra input.
 export function line(random, id) {
   const { uniform, whole } = random;
   const size = whole(2, 6);

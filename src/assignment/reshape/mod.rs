@@ -6,12 +6,12 @@ mod scores;
 pub use bi_level::{BiLevel, Threshold};
 pub use scores::{Answer, TokenScores};
 
-use super::{Assignment, counted, evidence};
+use super::{Assignment, counted, needed};
 use crate::equation::{Part, inner};
 use crate::group::Group;
 use crate::method::Coupling;
 
-/// Another assignment times the bi-level weights of the reasoning tokens; the tokens behind them keep weight 1.
+/// Another assignment times the bi-level weights of the reasoning tokens; the tokens after them keep weight 1.
 #[derive(Debug)]
 pub struct Reshaped {
     /// The assignment whose advantages are reshaped.
@@ -30,8 +30,8 @@ impl Assignment for Reshaped {
                 continue;
             }
             let scores = match self.scores {
-                TokenScores::Shifts { .. } => evidence(&r.evidence.shifts, "shifts"),
-                TokenScores::Saliencies { .. } => evidence(&r.evidence.saliencies, "saliencies"),
+                TokenScores::Shifts { .. } => needed(&r.extra_inputs.shifts, "shifts"),
+                TokenScores::Saliencies { .. } => needed(&r.extra_inputs.saliencies, "saliencies"),
             };
             assert!(scores.len() <= r.len(), "at most one score per token");
             for (a, w) in row.iter_mut().zip(self.bi_level.weights(scores)) {
@@ -46,7 +46,7 @@ impl Assignment for Reshaped {
         let reshaped = format!("{token} = c_t {own} at the reasoning tokens, {own} at those after them");
         let mut parts = vec![("reshaped", reshaped)];
         parts.extend(self.bi_level.equation());
-        parts.push(("evidence", self.scores.equation()));
+        parts.push(("input", self.scores.equation()));
         parts.extend(self.inner.equation(&own));
         parts
     }

@@ -13,19 +13,19 @@ pub enum Answer {
     Last,
 }
 
-/// The scores that reshape, with the policy's settings for them: the numbers of the equation that the evidence rests on.
+/// The scores that reshape, with the policy's settings for them: the numbers of the equation that the extra inputs rests on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum TokenScores {
-    /// [`Evidence::shifts`](crate::group::Evidence::shifts) (OAR-P).
+    /// [`ExtraInputs::shifts`](crate::group::ExtraInputs::shifts) (OAR-P).
     Shifts {
-        /// The stand-in for the answer.
+        /// The substitute for the answer.
         answer: Answer,
         /// The id that takes a token's place; none: the policy's own mask.
         mask: Option<f64>,
     },
-    /// [`Evidence::saliencies`](crate::group::Evidence::saliencies) (OAR-G).
+    /// [`ExtraInputs::saliencies`](crate::group::ExtraInputs::saliencies) (OAR-G).
     Saliencies {
-        /// The stand-in for the answer.
+        /// The substitute for the answer.
         answer: Answer,
         /// Standard deviation of the perturbation of the input embeddings.
         noise: f64,

@@ -7,6 +7,7 @@ mod graph;
 mod imports;
 mod prose;
 mod source;
+mod vocabulary;
 mod words;
 mod workspace;
 mod writers;

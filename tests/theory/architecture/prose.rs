@@ -3,7 +3,7 @@
 use super::words::{pages, prose};
 
 /// Words that had a private sense here, and a word of the field for each.
-const STRUCK: [(&str, &str); 12] = [
+pub(super) const STRUCK: [(&str, &str); 12] = [
     ("evidence", "inputs"),
     ("told", "significant, inconclusive"),
     ("coins", "random rewards"),

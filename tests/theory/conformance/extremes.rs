@@ -2,7 +2,7 @@
 
 use super::{describe, flat};
 use crate::long;
-use crate::strategies::{Batch, build, corners, even_evidence};
+use crate::strategies::{Batch, build, corners, even_inputs};
 use grpo_lambda::group::{Group, Response};
 use grpo_lambda::methods::{Configured, MethodSpec, REGISTRY, parse};
 use rayon::prelude::*;
@@ -36,7 +36,7 @@ fn extreme_batch(len: usize, pattern: usize) -> Batch {
     let response = |reward: f64| Response {
         tokens: tokens.clone(),
         ref_logps: Some(Clone::clone(&reference)),
-        evidence: even_evidence(len),
+        extra_inputs: even_inputs(len),
         ..Response::graded(old.clone(), reward)
     };
     Batch { groups: vec![Group { responses: vec![response(1.0), response(0.0)] }], logps: vec![new; 2] }
@@ -81,8 +81,8 @@ fn every_pair_of_settings_stays_finite_at_20_nats_however_long_the_response() {
 #[test]
 fn a_response_without_a_token_leaves_every_pair_of_settings_finite() {
     let mut batch = extreme_batch(6, 2);
-    let mut empty = Response { evidence: even_evidence(0), ..Response::graded(Vec::new(), 1.0) };
-    empty.evidence.reward_parts = batch.groups[0].responses[0].evidence.reward_parts.clone();
+    let mut empty = Response { extra_inputs: even_inputs(0), ..Response::graded(Vec::new(), 1.0) };
+    empty.extra_inputs.reward_parts = batch.groups[0].responses[0].extra_inputs.reward_parts.clone();
     batch.groups[0].responses.insert(1, empty);
     batch.logps.insert(1, Vec::new());
     REGISTRY.par_iter().for_each(|spec| {

@@ -3,7 +3,7 @@
 use super::{OUTCOME_ONLY, SINGLE_SETS, bump, counter, describe, overrides_of};
 use crate::strategies::{batch, build, check_as, for_every_method, has, settings};
 use crate::tolerance::{IDENTITY, assert_close};
-use grpo_lambda::group::{Evidence, EvidenceKind, EvidenceSource, PerStep, Series, StatePerToken};
+use grpo_lambda::group::{ExtraInputs, InputKind, InputSource, PerStep, Series, StatePerToken};
 use grpo_lambda::methods::{Credit, REGISTRY};
 use grpo_lambda::padded;
 use proptest::prelude::*;
@@ -141,7 +141,7 @@ fn masked_responses_may_hold_anything_be_it_no_number() {
                     let len = r.len();
                     r.old_logps = vec![f64::NAN; len];
                     r.ref_logps = Some(vec![f64::NAN; len]);
-                    r.evidence = r.evidence.filled(len, f64::NAN);
+                    r.extra_inputs = r.extra_inputs.filled(len, f64::NAN);
                 }
             });
             for (r, logps) in batch.responses().zip(&mut garbage.logps) {
@@ -158,19 +158,19 @@ fn masked_responses_may_hold_anything_be_it_no_number() {
     assert!(spoilt.get() > 500, "{}", spoilt.get());
 }
 
-/// Evidence whose tokens lie in the slots of a mask; the other slots hold no number.
-struct Scattered<'a>(&'a Evidence, &'a [bool]);
+/// Extra inputs whose tokens lie in the slots of a mask; the other slots hold no number.
+struct Scattered<'a>(&'a ExtraInputs, &'a [bool]);
 
 impl Scattered<'_> {
-    fn series(&self, kind: EvidenceKind) -> Option<Series<'_>> {
+    fn series(&self, kind: InputKind) -> Option<Series<'_>> {
         self.0.series().find(|(found, _)| *found == kind).map(|(_, series)| series)
     }
 }
 
-impl EvidenceSource for Scattered<'_> {
+impl InputSource for Scattered<'_> {
     type Error = Infallible;
 
-    fn numbers(&mut self, kind: EvidenceKind) -> Result<Option<Vec<f64>>, Infallible> {
+    fn numbers(&mut self, kind: InputKind) -> Result<Option<Vec<f64>>, Infallible> {
         Ok(self.series(kind).map(|series| match series {
             Series::PerToken(row) => padded::scatter(row, self.1, f64::NAN),
             Series::PerReasoningToken(row) | Series::PerReward(row) => row.to_vec(),
@@ -178,11 +178,11 @@ impl EvidenceSource for Scattered<'_> {
         }))
     }
 
-    fn steps(&mut self, _: EvidenceKind) -> Result<Option<PerStep>, Infallible> {
+    fn steps(&mut self, _: InputKind) -> Result<Option<PerStep>, Infallible> {
         Ok(self.0.steps.clone())
     }
 
-    fn states(&mut self, _: EvidenceKind) -> Result<Option<StatePerToken>, Infallible> {
+    fn states(&mut self, _: InputKind) -> Result<Option<StatePerToken>, Infallible> {
         Ok(self.0.hidden.as_ref().map(|states| padded::scatter(states, self.1, vec![f64::NAN; 2])))
     }
 }
@@ -222,8 +222,8 @@ fn padded_and_masked_slots_may_hold_anything_once_compressed_to_the_tokens_that_
                 pass(&mut r.old_logps, &masks[i]);
                 r.ref_logps.iter_mut().for_each(|row| pass(row, &masks[i]));
                 r.tokens = padded::compress(&padded::scatter(&r.tokens, &masks[i], u32::MAX), &masks[i]);
-                let Ok(scattered) = Evidence::read(&mut Scattered(&r.evidence, &masks[i]));
-                r.evidence = padded::compress_evidence(&scattered, &masks[i]);
+                let Ok(scattered) = ExtraInputs::read(&mut Scattered(&r.extra_inputs, &masks[i]));
+                r.extra_inputs = padded::compress_inputs(&scattered, &masks[i]);
             });
             let got = round_trip.evaluate(&configured);
             assert_eq!((&got.value, &got.dlogps), (&want.value, &want.dlogps), "{}", describe(&configured));

@@ -63,7 +63,7 @@ fn a_group_whose_rewards_agree_teaches_nothing() {
     };
     let teaching = RefCell::new(BTreeSet::new());
     for_every_method_on(100, &OUTCOME_ONLY, one_group, |configured, batch| {
-        // A critic and a discount teach on their own; where rewards and evidence are 0 they do not either.
+        // A critic and a discount teach on their own; where rewards and extra inputs are 0 they do not either.
         let batch = match configured.method.compares_rewards() {
             true => batch.clone(),
             false => {
@@ -71,9 +71,10 @@ fn a_group_whose_rewards_agree_teaches_nothing() {
                 teaching.borrow_mut().extend(teaches.then_some(configured.spec.name));
                 batch.clone().with(|_, _, r| {
                     r.reward = r.reward.map(|_| 0.0);
-                    r.evidence = r.evidence.filled(r.len(), 0.0);
+                    r.extra_inputs = r.extra_inputs.filled(r.len(), 0.0);
                     // A teacher teaches on its own unless it agrees.
-                    r.evidence.teacher_logps = r.evidence.teacher_logps.take().map(|_| r.old_logps.clone());
+                    r.extra_inputs.teacher_logps =
+                        r.extra_inputs.teacher_logps.take().map(|_| r.old_logps.clone());
                 })
             }
         };

@@ -7,7 +7,7 @@ use grpo_lambda::assignment::{
     Sinkhorn, SpanWeighted, StateRidge, StepDifference, Stretch, TeacherWeighted, Threshold, TokenBaseline,
     TokenScores, TreeAdvantage, TreeCredit,
 };
-use grpo_lambda::group::{Evidence, Group, Response, StepValue};
+use grpo_lambda::group::{ExtraInputs, Group, Response, StepValue};
 use grpo_lambda::systematic::Sets;
 
 const CENTRED: OutcomeAdvantage =
@@ -31,16 +31,16 @@ fn with_tokens(tokens: &[u32], reward: f64) -> Response {
 
 fn with_states(states: &[f64], reward: f64) -> Response {
     let mut response = Response::graded(vec![-0.5; states.len()], reward);
-    response.evidence.hidden = Some(states.iter().map(|x| vec![*x]).collect());
+    response.extra_inputs.hidden = Some(states.iter().map(|x| vec![*x]).collect());
     response
 }
 
-/// Two responses of reward 1 with all evidence, of which the critic thinks differently.
+/// Two responses of reward 1 with all extra inputs, of which the critic thinks differently.
 fn agreeing() -> Group {
     let response = |values: [f64; 2], shift: f64| Response {
         tokens: vec![0, 1],
         ref_logps: Some(vec![-1.0, -2.0]),
-        evidence: Evidence {
+        extra_inputs: ExtraInputs {
             values: Some(values.to_vec()),
             entropies: Some(vec![1.0, 2.0]),
             shifts: Some(vec![shift]),
@@ -48,7 +48,7 @@ fn agreeing() -> Group {
             hidden: Some(vec![vec![shift, 1.0], vec![1.0, 2.0]]),
             teacher_logps: Some(vec![-0.25, -0.5]),
             collisions: Some(vec![0.5, 0.75]),
-            ..Evidence::default()
+            ..ExtraInputs::default()
         },
         ..Response::graded(vec![-0.5, -0.75], 1.0)
     };
@@ -57,13 +57,16 @@ fn agreeing() -> Group {
     for row in [&mut long.old_logps, long.ref_logps.as_mut().expect("a reference")] {
         row.push(-0.25);
     }
-    let evidence = &mut long.evidence;
-    for row in
-        [&mut evidence.values, &mut evidence.entropies, &mut evidence.teacher_logps, &mut evidence.collisions]
-    {
+    let extra_inputs = &mut long.extra_inputs;
+    for row in [
+        &mut extra_inputs.values,
+        &mut extra_inputs.entropies,
+        &mut extra_inputs.teacher_logps,
+        &mut extra_inputs.collisions,
+    ] {
         row.as_mut().expect("given").push(0.5);
     }
-    evidence.hidden.as_mut().expect("given").push(vec![3.0, 1.0]);
+    extra_inputs.hidden.as_mut().expect("given").push(vec![3.0, 1.0]);
     Group { responses: vec![long, response([2.0, 1.5], 2.0)] }
 }
 
@@ -125,10 +128,10 @@ fn a_response_of_advantage_1_has_it_at_every_token_unless_the_assignment_spreads
 
 /// Masked responses and those without a reward get zeros, and nothing of theirs is looked at.
 #[test]
-fn what_does_not_count_needs_no_evidence() {
+fn what_does_not_count_needs_no_extra_inputs() {
     let steps = |value: f64| {
         let mut response = Response::graded(vec![-0.5, -0.5], 1.0);
-        response.evidence.steps = Some(vec![StepValue { start: 0, value }]);
+        response.extra_inputs.steps = Some(vec![StepValue { start: 0, value }]);
         response
     };
     let bare = Response::graded(vec![-0.5], 1.0);
@@ -138,7 +141,7 @@ fn what_does_not_count_needs_no_evidence() {
 
     let parts = |parts: [f64; 2]| {
         let mut response = Response::graded(vec![-0.5], 0.0);
-        response.evidence.reward_parts = Some(parts.to_vec());
+        response.extra_inputs.reward_parts = Some(parts.to_vec());
         response
     };
     let ungraded = Response { reward: None, ..Response::graded(vec![-0.5], 0.0) };
@@ -245,7 +248,7 @@ fn states_of_any_size_are_brought_to_length_1_and_0_stays_0() {
 fn a_token_as_sure_as_the_bound_keeps_its_advantage() {
     let sure = StepDifference { sure: Some(1.0), drop: false };
     let mut response = Response::graded(vec![0.0], 1.0);
-    response.evidence.steps = Some(vec![StepValue { start: 0, value: 0.25 }]);
+    response.extra_inputs.steps = Some(vec![StepValue { start: 0, value: 0.25 }]);
     assert_eq!(advantages_of(&sure, vec![response]), [[0.75]]);
 }
 

@@ -1,7 +1,7 @@
 //! Defaults of the trait for a method of one's own.
 
 use crate::laboratory::method;
-use grpo_lambda::group::{Evidence, Group, Response};
+use grpo_lambda::group::{ExtraInputs, Group, Response};
 use grpo_lambda::learner::Policy;
 use grpo_lambda::methods;
 use grpo_lambda::methods::{Coupling, Credit, Loss, Method};
@@ -70,7 +70,7 @@ fn a_mask_and_the_choice_of_a_trace_hold_for_advantages_that_are_given() {
     let batch = |reward: [Option<f64>; 2]| {
         let mut groups = batch();
         for ((r, own), reward) in groups[0].responses.iter_mut().zip(entropies).zip(reward) {
-            r.evidence.entropies = Some(own.to_vec());
+            r.extra_inputs.entropies = Some(own.to_vec());
             r.reward = reward;
         }
         groups
@@ -105,12 +105,12 @@ fn terms_of_tokens_are_those_of_losses_with_one_weight() {
     let response = |reward: f64| Response {
         tokens: vec![1; 6],
         ref_logps: Some(old.iter().map(|x| x - 0.1).collect()),
-        evidence: Evidence::neutral(6, LOG_PROB),
+        extra_inputs: ExtraInputs::neutral(6, LOG_PROB),
         ..Response::graded(old.clone(), reward)
     };
     let batch = [Group { responses: vec![response(1.0), response(0.0)] }];
-    let drift = [0.4, -0.5, 0.0, 0.05, 0.3, -0.3];
-    let logps: Vec<f64> = old.iter().zip(drift).map(|(x, d)| x + d).collect();
+    let distance = [0.4, -0.5, 0.0, 0.05, 0.3, -0.3];
+    let logps: Vec<f64> = old.iter().zip(distance).map(|(x, d)| x + d).collect();
     for (name, settings) in [
         ("grpo", "beta=0.1"),
         ("grpo", ""),

@@ -63,7 +63,7 @@ fn a_comparison_by_hand() {
         (found.cosine - 1.0).abs() < 1e-12 && found.bias < 1e-9 && found.sign_agreement == 1.0,
         "{found:?}"
     );
-    // Half of it the other way and something beside it.
+    // Half of it the other way and something besides it.
     let mut update: Vec<f64> = grad.iter().map(|g| -0.5 * g).collect();
     update[0] += 0.25;
     let turned: Vec<f64> = exact.credit.iter().map(|c| -c).collect();

@@ -1,10 +1,10 @@
-//! Evidence, policies and sums of the laboratory against their definitions.
+//! Extra inputs, policies and sums of the laboratory against their definitions.
 
 use crate::laboratory::{laid_out, method};
 use grpo_lambda::trace::Trace;
-use grpo_lambda_mdp::evidence::rollouts::Completions;
-use grpo_lambda_mdp::evidence::{Provider, critic, features};
 use grpo_lambda_mdp::expected::{Product, Situation, implied, sampled};
+use grpo_lambda_mdp::extra_inputs::rollouts::Completions;
+use grpo_lambda_mdp::extra_inputs::{Provider, critic, features};
 use grpo_lambda_mdp::zoo::{Chain, CopyString, Deceptive, Family, LuckyGuess, Parity};
 use grpo_lambda_mdp::{
     EdgeId, Maskable, Oracle, PromptPolicy, RewardKind, Rules, Tabular, Tree, has_success_rate,
@@ -31,13 +31,13 @@ fn a_noisy_critic_is_off_by_errors_in_proportion_to_their_scale() {
 fn completions_value_every_prefix_and_leave_the_rest_exact() {
     let (tree, policy) = laid_out(&Chain::default());
     let oracle = Oracle::new(&tree, &policy);
-    let exact = grpo_lambda_mdp::evidence::Exact::new(&oracle);
+    let exact = grpo_lambda_mdp::extra_inputs::Exact::new(&oracle);
     let k = 4000;
     let completions = Completions::new(&oracle, &policy, k, 3);
     assert_eq!(completions.kinds(), exact.kinds());
     let leaf = tree.leaves().max_by_key(|&leaf| tree.leaf_len(leaf)).expect("a response");
     let path = tree.path(leaf);
-    let found = completions.evidence(leaf, &path);
+    let found = completions.extra_inputs(leaf, &path);
     let steps = found.steps.as_ref().expect("steps");
     assert_eq!(steps.iter().map(|s| s.start).collect::<Vec<_>>(), (0..path.len()).collect::<Vec<_>>());
     let mut sampled = false;
@@ -51,8 +51,8 @@ fn completions_value_every_prefix_and_leave_the_rest_exact() {
         );
     }
     assert!(sampled, "completions are not the exact values");
-    let rest = grpo_lambda::group::Evidence { steps: None, ..found };
-    assert_eq!(rest, grpo_lambda::group::Evidence { steps: None, ..exact.evidence(leaf, &path) });
+    let rest = grpo_lambda::group::ExtraInputs { steps: None, ..found };
+    assert_eq!(rest, grpo_lambda::group::ExtraInputs { steps: None, ..exact.extra_inputs(leaf, &path) });
 }
 
 #[test]

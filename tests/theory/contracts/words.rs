@@ -1,7 +1,7 @@
 //! Names and equations that pages and messages are made of.
 
 use grpo_lambda::advantage::ClampPart;
-use grpo_lambda::group::EvidenceKind;
+use grpo_lambda::group::InputKind;
 use grpo_lambda::methods::Provenance;
 use grpo_lambda::token_weights::assumed;
 use grpo_lambda::trace::{Token, Trace};
@@ -15,8 +15,8 @@ fn names_in_tables() {
     );
     let all = [Provenance::Published, Provenance::PaperOnly, Provenance::Reconstructed, Provenance::Ours];
     assert_eq!(all.map(Provenance::name), ["published", "paper only", "reconstructed", "ours"]);
-    assert_eq!(assumed(EvidenceKind::RefLogps), None);
-    assert_eq!(assumed(EvidenceKind::Values), Some("the critic values every prefix at 0.5"));
+    assert_eq!(assumed(InputKind::RefLogps), None);
+    assert_eq!(assumed(InputKind::Values), Some("the critic values every prefix at 0.5"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-use grpo_lambda::group::{Evidence, Response};
+use grpo_lambda::group::{ExtraInputs, Response};
 use grpo_lambda::objective::{Correction, Unit};
 
 #[test]
@@ -6,7 +6,7 @@ fn every_mode_by_hand() {
     // Ratios 4 and 1/2: their product is 2, their geometric mean sqrt 2.
     let mut response = Response::graded(vec![-1.0, -1.0], 1.0);
     let sampler = vec![-1.0 - 4f64.ln(), -1.0 + 2f64.ln()];
-    response.evidence = Evidence { sampler_logps: Some(sampler), ..Evidence::default() };
+    response.extra_inputs = ExtraInputs { sampler_logps: Some(sampler), ..ExtraInputs::default() };
     let weights =
         |unit, masked, low, high| Correction { unit, masked, low, high, leaves: false }.weights(&response);
     let close = |found: Vec<f64>, want: [f64; 2]| {

@@ -1,4 +1,4 @@
-use grpo_lambda::group::{Evidence, Group, Response};
+use grpo_lambda::group::{ExtraInputs, Group, Response};
 use grpo_lambda::learner::{Policy, Samples, Scored, iterate};
 use grpo_lambda::methods;
 use std::ops::Range;
@@ -49,8 +49,9 @@ impl Policy for Rounding {
 impl Samples for Rounding {
     fn sample(&mut self, _: &[()], group_size: usize) -> Result<Vec<Group>, Self::Error> {
         let logps = || (0..6).map(sampled).collect::<Vec<f64>>();
-        let evidence = || Evidence { sampler_logps: Some(logps()), ..Evidence::default() };
-        let response = |i| Response { evidence: evidence(), ..Response::graded(logps(), (i % 2) as f64) };
+        let extra_inputs = || ExtraInputs { sampler_logps: Some(logps()), ..ExtraInputs::default() };
+        let response =
+            |i| Response { extra_inputs: extra_inputs(), ..Response::graded(logps(), (i % 2) as f64) };
         Ok(vec![Group { responses: (0..group_size).map(response).collect() }])
     }
 }

@@ -3,7 +3,7 @@
 mod check;
 mod clamp_part;
 mod correction;
-mod evidence;
+mod extra_inputs;
 mod learner;
 mod outcome;
 mod selection;

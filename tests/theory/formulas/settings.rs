@@ -2,7 +2,7 @@ use grpo_lambda::methods::{REGISTRY, parse};
 use grpo_lambda::settings::Silence;
 
 #[test]
-fn silence_is_told_from_the_setting_that_is_read() {
+fn silence_is_distinguished_from_the_setting_that_is_read() {
     assert!(idle("high_entropy", "top_fraction=0.05 entropy_scope=response").is_empty());
     assert_eq!(
         idle("high_entropy", "top_fraction=0.05 entropy_scope=response entropy_threshold=0.5"),

@@ -1,9 +1,9 @@
-use grpo_lambda::soft_clamp::{Reading, SoftClamp, Squash};
+use grpo_lambda::soft_clamp::{SoftClamp, Squash, Variant};
 use grpo_lambda::trace::Recent;
 
 #[test]
 fn tanh_keeps_its_digits_at_unlikely_tokens() {
-    let clamp = SoftClamp { reading: Reading::Elementwise, squash: Squash::Tanh, gradient: true };
+    let clamp = SoftClamp { variant: Variant::Elementwise, squash: Squash::Tanh, gradient: true };
     // The trace of one token is 1.
     let squash = |logp: f64| {
         let one = clamp.weights(&Recent { q: 0.9 }, &[logp]);

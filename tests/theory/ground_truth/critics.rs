@@ -4,17 +4,17 @@ use super::{EXACT, gap, parallel, tiny};
 use crate::laboratory::{laid_out, method};
 use grpo_lambda::group::StepValue;
 use grpo_lambda::{learner::iterate, methods};
-use grpo_lambda_mdp::evidence::{Exact, Provider, critic, rollouts};
 use grpo_lambda_mdp::expected::{Situation, implied};
+use grpo_lambda_mdp::extra_inputs::{Exact, Provider, critic, rollouts};
 use grpo_lambda_mdp::zoo::RandomRewards::{Bits, Probabilities, Real};
 use grpo_lambda_mdp::{Oracle, Sampler, Tabular, TabularLearner, Tree, zoo, zoo::Family};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-fn update(words: &str, tree: &Tree, policy: &Tabular, evidence: &Exact) -> Vec<f64> {
+fn update(words: &str, tree: &Tree, policy: &Tabular, extra_inputs: &Exact) -> Vec<f64> {
     let (name, settings) = words.split_once(' ').unwrap_or((words, ""));
     let method = method(name, settings);
-    let situation = Situation { evidence: Some(evidence), ..Situation::on_policy(tree, policy, 2) };
+    let situation = Situation { extra_inputs: Some(extra_inputs), ..Situation::on_policy(tree, policy, 2) };
     implied(method.as_ref(), &situation).expect("no response sees another").update
 }
 
@@ -45,9 +45,9 @@ fn gae_with_a_wrong_critic_is_biased_below_lambda_1_and_the_bias_goes_to_0_there
         let (tree, policy) = tiny(seed, rewards);
         let oracle = Oracle::new(&tree, &policy);
         let errors = |values: Vec<f64>| {
-            let evidence = Exact::new(&oracle).with_critic(values);
+            let extra_inputs = Exact::new(&oracle).with_critic(values);
             [0.0, 0.25, 0.5, 0.75, 0.99, 1.0]
-                .map(|l| gap(&update(&ppo(l), &tree, &policy, &evidence), &oracle.grad_j()))
+                .map(|l| gap(&update(&ppo(l), &tree, &policy, &extra_inputs), &oracle.grad_j()))
         };
         for errors in [errors(critic::noisy(&oracle, 0.3, seed)), errors(critic::constant(&oracle, oracle.j))]
         {
@@ -64,8 +64,9 @@ fn gae_with_a_wrong_critic_is_biased_below_lambda_1_and_the_bias_goes_to_0_there
 fn a_critic_that_is_constant_and_equal_to_j_is_rloo_without_its_group_at_lambda_1() {
     let (tree, policy) = tiny(4, Bits);
     let oracle = Oracle::new(&tree, &policy);
-    let evidence = Exact::new(&oracle).with_critic(critic::constant(&oracle, oracle.j));
-    let (a, b) = (update(&ppo(1.0), &tree, &policy, &evidence), update("rloo", &tree, &policy, &evidence));
+    let extra_inputs = Exact::new(&oracle).with_critic(critic::constant(&oracle, oracle.j));
+    let (a, b) =
+        (update(&ppo(1.0), &tree, &policy, &extra_inputs), update("rloo", &tree, &policy, &extra_inputs));
     assert!(gap(&a, &b) < EXACT);
 }
 
@@ -74,8 +75,8 @@ fn vine_ppo_with_exact_values_is_the_policy_gradient() {
     for (seed, rewards) in [(0, Bits), (1, Probabilities), (2, Real)] {
         let (tree, policy) = tiny(seed, rewards);
         let oracle = Oracle::new(&tree, &policy);
-        let evidence = Exact::new(&oracle);
-        let u = update("vine_ppo reduction=response_sum", &tree, &policy, &evidence);
+        let extra_inputs = Exact::new(&oracle);
+        let u = update("vine_ppo reduction=response_sum", &tree, &policy, &extra_inputs);
         assert!(gap(&u, &oracle.grad_j()) < EXACT, "{seed}");
         // Implied credit: A itself, times the two responses of weight 1/2.
         let method = method("vine_ppo", "reduction=response_sum");
@@ -110,7 +111,7 @@ fn a_mean_of_k_completions_has_mean_v_and_variance_p_1_minus_p_over_k() {
             let p = values[tree.edge_node(path[start])];
             let (mean, want) = (sum / f64::from(n), p * (1.0 - p) / k as f64);
             let variance = squares / f64::from(n) - mean * mean;
-            // Four standard errors of the mean; the variance of a mean of coins has a relative error of about sqrt(2/n).
+            // Four standard errors of the mean; the variance of a mean of coin flips has a relative error of about sqrt(2/n).
             assert!((mean - p).abs() < 4.0 * (want / f64::from(n)).sqrt() + 1e-12, "{k} {start}: {mean} {p}");
             assert!((variance - want).abs() < 0.06 * want + 1e-12, "{k} {start}: {variance} {want}");
         }
@@ -137,7 +138,7 @@ fn the_bayes_teacher_weighs_a_token_by_the_ratio_of_values_and_its_log_ratios_te
         let values = rollouts::expected(&oracle);
         for leaf in tree.leaves() {
             let path = tree.path(leaf);
-            let teacher = exact.evidence(leaf, &path).teacher_logps.expect("binary rewards");
+            let teacher = exact.extra_inputs(leaf, &path).teacher_logps.expect("binary rewards");
             let difference: Vec<f64> =
                 teacher.iter().zip(&path).map(|(t, &e)| t - oracle.log_probs[e]).collect();
             for t in 0..path.len() {
@@ -156,10 +157,10 @@ fn the_bayes_teacher_weighs_a_token_by_the_ratio_of_values_and_its_log_ratios_te
 }
 
 #[test]
-fn a_tabular_learner_with_evidence_trains_every_method_a_table_can_feed() {
+fn a_tabular_learner_with_extra_inputs_trains_every_method_a_table_can_feed() {
     let family = zoo::LuckyGuess::default();
     let tree = family.tree().expect("knobs in range");
-    let kinds = [Exact::kinds_on(&tree), vec![grpo_lambda::group::EvidenceKind::RefLogps]].concat();
+    let kinds = [Exact::kinds_on(&tree), vec![grpo_lambda::group::InputKind::RefLogps]].concat();
     let mut trained = 0;
     for spec in methods::REGISTRY {
         let configured = methods::configure(spec.name, &[]).expect("defaults");
@@ -171,7 +172,7 @@ fn a_tabular_learner_with_evidence_trains_every_method_a_table_can_feed() {
             assert!(lacks, "{}: a table lacks scores, hidden states and parts of rewards only", spec.name);
             continue;
         }
-        let mut learner = TabularLearner::new(&tree, family.initial(&tree), 0.3, 1).with_evidence();
+        let mut learner = TabularLearner::new(&tree, family.initial(&tree), 0.3, 1).with_inputs();
         let before = learner.policy().clone();
         // Pass@k learns from groups with a single success only, which take longer to come.
         for _ in 0..if spec.name == "grpo_passk" { 40 } else { 3 } {
@@ -188,7 +189,7 @@ fn a_tabular_learner_with_evidence_trains_every_method_a_table_can_feed() {
 }
 
 #[test]
-fn missing_evidence_is_refused_with_what_provides_it() {
+fn a_missing_input_is_refused_with_what_provides_it() {
     for (name, needs, from) in [
         ("ppo", "values", "a critic"),
         ("tempo", "tokens", "keeps the tokens"),
@@ -204,6 +205,6 @@ fn missing_evidence_is_refused_with_what_provides_it() {
         let configured = methods::parse(name, "").expect("defaults");
         let refused = configured.require(&[]).expect_err(name).to_string();
         assert!(refused.contains(&format!("{name} needs {needs}")) && refused.contains(from), "{refused}");
-        assert_eq!(configured.require(&grpo_lambda::group::EvidenceKind::ALL), Ok(()));
+        assert_eq!(configured.require(&grpo_lambda::group::InputKind::ALL), Ok(()));
     }
 }

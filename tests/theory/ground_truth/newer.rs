@@ -2,7 +2,7 @@
 
 use super::{EXACT, gap, grad, times, tiny, update};
 use crate::laboratory::{advantages, method};
-use grpo_lambda::group::{Evidence, Group, Response};
+use grpo_lambda::group::{ExtraInputs, Group, Response};
 use grpo_lambda::methods;
 use grpo_lambda_mdp::Oracle;
 use grpo_lambda_mdp::zoo::RandomRewards::Bits;
@@ -111,8 +111,9 @@ fn fipo_is_grpo_on_policy_and_weighs_by_the_future_off_policy() {
 fn distillation_is_the_gradient_of_the_reverse_kl_of_the_next_token() {
     let (pi, teacher) = ([0.5f64, 0.3, 0.2], [0.2f64, 0.2, 0.6]);
     let response = |a: usize| {
-        let evidence = Evidence { teacher_logps: Some(vec![teacher[a].ln()]), ..Evidence::default() };
-        Response { evidence, ..Response::graded(vec![pi[a].ln()], 0.0) }
+        let extra_inputs =
+            ExtraInputs { teacher_logps: Some(vec![teacher[a].ln()]), ..ExtraInputs::default() };
+        Response { extra_inputs, ..Response::graded(vec![pi[a].ln()], 0.0) }
     };
     let batch = [Group { responses: (0..3).map(response).collect() }];
     let logps: Vec<Vec<f64>> = pi.iter().map(|p| vec![p.ln()]).collect();
@@ -152,7 +153,7 @@ fn normalisation_over_responses_counts_those_that_have_an_advantage() {
     let third = Response { truncated: true, ..Response::graded(vec![-1.0; 2], 0.5) };
     batch[0].responses.push(third);
     for (response, part) in batch[0].responses.iter_mut().zip([1.0, 0.25, 7.0]) {
-        response.evidence.reward_parts = Some(vec![part]);
+        response.extra_inputs.reward_parts = Some(vec![part]);
     }
     let whitened = |settings: &str| advantages("gdpo", settings, &batch);
     let found = whitened("whiten_over=responses scale=none mask_truncated=true");
@@ -165,11 +166,11 @@ fn normalisation_over_responses_counts_those_that_have_an_advantage() {
 }
 
 #[test]
-fn what_is_rejected_leaves_the_divisor_and_what_is_left_behind_does_not() {
+fn what_is_rejected_leaves_the_divisor_and_what_is_masked_does_not() {
     let (mut batch, logps) = pair([[0.0; 2]; 2]);
     // The sampler's log-ratios: 0 and ln 4 in the first response, 0 in the second.
     for (response, x) in batch[0].responses.iter_mut().zip([[0.0, 4f64.ln()], [0.0, 0.0]]) {
-        response.evidence.sampler_logps = Some(x.map(|x| -1.0 - x).to_vec());
+        response.extra_inputs.sampler_logps = Some(x.map(|x| -1.0 - x).to_vec());
     }
     let found = |settings: &str| {
         slopes("grpo", &format!("scale=none reduction=token_mean {settings}"), &batch, &logps)

@@ -3,9 +3,9 @@
 use super::{EXACT, cosine};
 use crate::atlas_oar::answering;
 use grpo_lambda::methods;
-use grpo_lambda_mdp::evidence::Provider;
 use grpo_lambda_mdp::expected::{Situation, implied};
-use grpo_lambda_mdp::{Maskable, MaskableEvidence, Oracle, Tree, zoo, zoo::Family};
+use grpo_lambda_mdp::extra_inputs::Provider;
+use grpo_lambda_mdp::{Maskable, MaskableInputs, Oracle, Tree, zoo, zoo::Family};
 
 fn laboratory(seed: u64) -> (Tree, Maskable) {
     let family = zoo::Random { seed, symbols: 3, horizon: 4, eos: 0.5, ..zoo::Random::default() };
@@ -130,11 +130,12 @@ fn oar_keeps_the_sign_of_every_response_and_is_biased() {
         if gradient.iter().all(|g| g.abs() < EXACT) {
             continue;
         }
-        let evidence = MaskableEvidence::new(&tree, policy);
-        let situation = Situation { evidence: Some(&evidence), ..Situation::on_policy(&tree, &table, 2) };
+        let extra_inputs = MaskableInputs::new(&tree, policy);
+        let situation =
+            Situation { extra_inputs: Some(&extra_inputs), ..Situation::on_policy(&tree, &table, 2) };
         for name in ["oar_p", "oar_g"] {
             let configured = methods::parse(name, "scale=none reduction=response_sum").expect("valid");
-            assert_eq!(configured.require(&evidence.kinds()), Ok(()));
+            assert_eq!(configured.require(&extra_inputs.kinds()), Ok(()));
             let update = implied(configured.method.as_ref(), &situation).expect("feasible").update;
             turned.push(1.0 - cosine(&update, &gradient));
             // A boost of 0 at threshold 0 is weight 1: (G-1)/G times the gradient.
@@ -213,6 +214,6 @@ fn the_hidden_states_of_a_maskable_policy_are_what_its_next_distribution_reads()
         .expect("a sibling");
     assert_eq!(policy.states(&tree, &other)[..3], states[..3]);
     assert_ne!(policy.states(&tree, &other)[3], states[3]);
-    let evidence = MaskableEvidence::new(&tree, policy).evidence(30, &path);
-    assert_eq!(evidence.hidden, Some(states));
+    let extra_inputs = MaskableInputs::new(&tree, policy).extra_inputs(30, &path);
+    assert_eq!(extra_inputs.hidden, Some(states));
 }

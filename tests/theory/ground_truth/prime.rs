@@ -2,16 +2,16 @@
 
 use super::{EXACT, fixed_length, gap, grad, times, tiny};
 use crate::laboratory::{self, method};
-use grpo_lambda::group::{Evidence, Group, Response};
-use grpo_lambda_mdp::evidence::Exact;
+use grpo_lambda::group::{ExtraInputs, Group, Response};
 use grpo_lambda_mdp::expected::{Situation, enumerated};
+use grpo_lambda_mdp::extra_inputs::Exact;
 use grpo_lambda_mdp::zoo::RandomRewards::Bits;
 use grpo_lambda_mdp::{Oracle, Tabular, Tree};
 
 /// The advantages of a group whose responses have these rewards and process rewards.
 fn advantages(settings: &str, responses: &[(f64, &[f64])]) -> Vec<Vec<f64>> {
     let response = |&(reward, process): &(f64, &[f64])| Response {
-        evidence: Evidence { process_rewards: Some(process.to_vec()), ..Evidence::default() },
+        extra_inputs: ExtraInputs { process_rewards: Some(process.to_vec()), ..ExtraInputs::default() },
         ..Response::graded(vec![-0.7; process.len()], reward)
     };
     let group = Group { responses: responses.iter().map(response).collect() };
@@ -69,8 +69,8 @@ fn the_codes_baseline_adds_a_responses_own_centred_rewards() {
 fn update(words: &str, tree: &Tree, policy: &Tabular, g: usize) -> Vec<f64> {
     let settings = format!("whiten=false reduction=response_sum {words}");
     let method = method("prime", &settings);
-    let evidence = Exact::new(&Oracle::new(tree, policy));
-    let situation = Situation { evidence: Some(&evidence), ..Situation::on_policy(tree, policy, g) };
+    let extra_inputs = Exact::new(&Oracle::new(tree, policy));
+    let situation = Situation { extra_inputs: Some(&extra_inputs), ..Situation::on_policy(tree, policy, g) };
     enumerated(method.as_ref(), &situation).expect("feasible").update
 }
 

@@ -1,4 +1,4 @@
-//! P-trace and S-trace, both reconstructed: what their readings reduce to.
+//! P-trace and S-trace, both reconstructed: what their variants reduce to.
 
 use super::{CASES, method};
 use crate::strategies::{batch, check, graded, on_policy};
@@ -133,7 +133,7 @@ fn a_sparse_trace_in_linear_time_is_its_matrix_and_its_adjoint() {
 }
 
 #[test]
-fn the_loss_of_s_trace_and_of_the_clipped_reading_by_their_definitions() {
+fn the_loss_of_s_trace_and_of_the_clipped_variant_by_their_definitions() {
     // Values in O(T^2); gradients are compared with finite differences of the value elsewhere.
     let q = 0.8f64;
     let selective = method("s_trace_reconstructed lambda=0.8 entropy_threshold=1.5 clip=none");
@@ -146,7 +146,7 @@ fn the_loss_of_s_trace_and_of_the_clipped_reading_by_their_definitions() {
         let mut want = [0.0; 3];
         let losses = [&selective, &clock, &clipped].map(|m| batch.evaluate(m));
         for (i, r) in batch.responses().enumerate() {
-            let h = r.evidence.entropies.as_ref().expect("generated");
+            let h = r.extra_inputs.entropies.as_ref().expect("generated");
             let x: Vec<f64> = batch.logps[i].iter().zip(&r.old_logps).map(|(n, o)| n - o).collect();
             let chosen = |k: usize| h[k] >= 1.5;
             let weight = losses[0].advantages[i][0] / batch.tokens() as f64;

@@ -29,7 +29,7 @@ fn apart() -> impl Strategy<Value = Batch> {
         b.with(|i, _, r| {
             let mut state = vec![0.0; 16];
             state[i] = 1.0;
-            r.evidence.hidden = Some(vec![state; r.len()]);
+            r.extra_inputs.hidden = Some(vec![state; r.len()]);
         })
     })
 }
@@ -47,7 +47,7 @@ fn shear_with_constant_states_at_equal_distances_is_grpo_times_that_distance_ove
 #[test]
 fn a_window_as_long_as_the_response_gives_every_token_one_weight_and_no_unit_or_shift_of_time_enters() {
     let in_unit = |b: Batch, unit: f64| {
-        b.with(|_, _, r| r.evidence.hidden.iter_mut().flatten().flatten().for_each(|x| *x *= unit))
+        b.with(|_, _, r| r.extra_inputs.hidden.iter_mut().flatten().flatten().for_each(|x| *x *= unit))
     };
     let (whole, other) =
         (method("shear_reconstructed window=40"), method("shear_reconstructed window=90 stride=7"));
@@ -67,8 +67,9 @@ fn a_window_as_long_as_the_response_gives_every_token_one_weight_and_no_unit_or_
 
 #[test]
 fn equal_states_leave_shear_nothing_to_weigh() {
-    let equal =
-        || batch().prop_map(|b| b.with(|_, _, r| r.evidence.hidden = Some(vec![vec![0.3, -0.2]; r.len()])));
+    let equal = || {
+        batch().prop_map(|b| b.with(|_, _, r| r.extra_inputs.hidden = Some(vec![vec![0.3, -0.2]; r.len()])))
+    };
     let shear = method("shear_reconstructed window=4 stride=2");
     check(CASES, equal(), |batch| {
         assert!(batch.evaluate(&shear).advantages.concat().iter().all(|a| *a == 0.0))
@@ -78,7 +79,7 @@ fn equal_states_leave_shear_nothing_to_weigh() {
 /// A response of as many tokens as states.
 fn in_states(states: Vec<Vec<f64>>, reward: f64) -> Response {
     let mut response = Response::graded(vec![-0.7; states.len()], reward);
-    response.evidence.hidden = Some(states);
+    response.extra_inputs.hidden = Some(states);
     response
 }
 
@@ -100,7 +101,7 @@ fn shear_finds_a_planted_point_of_divergence() {
         let a = batch.evaluate(&method("shear_reconstructed window=6 stride=1 scale=none")).advantages;
         for (row, sign) in a.iter().zip([1.0, -1.0]) {
             let weight: Vec<f64> = row.iter().map(|a| a * sign).collect();
-            // Windows that end before the point have their twin in the other response; those behind it have none.
+            // Windows that end before the point have their counterpart in the other response; those after it have none.
             let (before, after) = (&weight[..at - 6], &weight[at + 6..]);
             let highest = before.iter().copied().fold(0.0, f64::max);
             let lowest = after.iter().copied().fold(f64::INFINITY, f64::min);
@@ -148,7 +149,7 @@ fn shear_with_opposite_states_of_unit_norm_is_grpo_times_two_whatever_the_window
                 .collect();
             b.with(|_, g, r| {
                 let side = if r.reward.is_some_and(|x| x > means[g]) { 1.0 } else { -1.0 };
-                r.evidence.hidden = Some(vec![vec![side]; r.len()]);
+                r.extra_inputs.hidden = Some(vec![vec![side]; r.len()]);
             })
         })
     };

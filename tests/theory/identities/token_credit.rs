@@ -1,9 +1,9 @@
-//! Methods whose advantages come from evidence: OAR, PPO, VinePPO, SPO, TreeRL, TreeRPO, RLSD.
+//! Methods whose advantages come from extra inputs: OAR, PPO, VinePPO, SPO, TreeRL, TreeRPO, RLSD.
 
 use super::{CASES, agree_on, assert_same_gradient, ending_apart, equal_on, method};
 use crate::strategies::{Batch, batch, check, graded, worded};
 use crate::tolerance::{IDENTITY, assert_close, assert_within};
-use grpo_lambda::group::{Evidence, Response, StepValue};
+use grpo_lambda::group::{ExtraInputs, Response, StepValue};
 use proptest::prelude::*;
 use std::cell::Cell;
 
@@ -16,7 +16,7 @@ fn reshaping_keeps_every_sign_and_the_mass_of_the_reasoning_tokens() {
         check(CASES, batch(), |batch| {
             let (a, b) = (batch.evaluate(&oar).advantages, batch.evaluate(&grpo).advantages);
             for ((a, b), r) in a.iter().zip(&b).zip(batch.responses()) {
-                let scored = r.evidence.shifts.as_ref().expect("generated").len();
+                let scored = r.extra_inputs.shifts.as_ref().expect("generated").len();
                 assert!(a.iter().zip(b).all(|(a, b)| a.signum() == b.signum() || *b == 0.0));
                 let (sum, want) = (a[..scored].iter().sum::<f64>(), b[0] * scored as f64);
                 assert!((sum - want).abs() < 1e2 * IDENTITY * (1.0 + want.abs()), "{sum} {want}");
@@ -33,8 +33,8 @@ fn equal_scores_make_oar_grpo() {
     let level = || {
         batch().prop_map(|b| {
             b.with(|_, _, r| {
-                r.evidence.shifts = Some(vec![0.7; r.len()]);
-                r.evidence.saliencies = Some(vec![0.0; r.len()]);
+                r.extra_inputs.shifts = Some(vec![0.7; r.len()]);
+                r.extra_inputs.saliencies = Some(vec![0.0; r.len()]);
             })
         })
     };
@@ -50,7 +50,7 @@ fn without_a_logarithm_the_weights_of_oar_do_not_see_the_unit_of_the_scores() {
     let apart = Cell::new(0);
     check(CASES, (batch(), 0.01..100.0f64), |(batch, unit)| {
         let scaled = batch.clone().with(|_, _, r| {
-            r.evidence.shifts.iter_mut().flatten().for_each(|s| *s *= unit);
+            r.extra_inputs.shifts.iter_mut().flatten().for_each(|s| *s *= unit);
         });
         let (a, b) = (batch.evaluate(&linear), scaled.evaluate(&linear));
         assert_close(
@@ -72,7 +72,7 @@ fn a_higher_score_never_weighs_less() {
         check(CASES, graded(), |batch| {
             let (a, grpo) = (batch.evaluate(&oar).advantages, batch.evaluate(&method("grpo")).advantages);
             for ((a, b), r) in a.iter().zip(&grpo).zip(batch.responses()).filter(|((_, b), _)| b[0] != 0.0) {
-                let scores = r.evidence.shifts.as_ref().expect("generated");
+                let scores = r.extra_inputs.shifts.as_ref().expect("generated");
                 let mut order: Vec<usize> = (0..scores.len()).collect();
                 order.sort_by(|&i, &j| scores[i].total_cmp(&scores[j]));
                 let weight = |t: usize| a[t] / b[t];
@@ -82,8 +82,8 @@ fn a_higher_score_never_weighs_less() {
     }
 }
 
-fn pair(evidence: Evidence, len: usize) -> Batch {
-    let right = Response { evidence, ..Response::graded(vec![-0.5; len], 1.0) };
+fn pair(extra_inputs: ExtraInputs, len: usize) -> Batch {
+    let right = Response { extra_inputs, ..Response::graded(vec![-0.5; len], 1.0) };
     let wrong = Response { reward: Some(0.0), ..right.clone() };
     Batch::alone(vec![right, wrong])
 }
@@ -92,7 +92,7 @@ fn pair(evidence: Evidence, len: usize) -> Batch {
 fn the_two_levels_of_oar_by_hand() {
     // Scores e^n - 1 with n = 0, 1, 2, 3, 4: log1p and scaling give 0, 1/4, 1/2, 3/4, 1. Quantile 1/2 is 1/2.
     let scores: Vec<f64> = (0..5).map(|n| f64::from(n).exp() - 1.0).collect();
-    let batch = pair(Evidence { shifts: Some(scores), ..Evidence::default() }, 6);
+    let batch = pair(ExtraInputs { shifts: Some(scores), ..ExtraInputs::default() }, 6);
     let a = batch.evaluate(&method("oar_p threshold=0.5 preserve_mass=false scale=none")).advantages;
     let want = [0.1, 0.5, 1.0, 1.5, 2.0, 1.0].map(|w| 0.5 * w);
     assert_within(&a[0], &want, 1e-7, 1.0, "the epsilons of 1e-8");
@@ -107,7 +107,7 @@ fn ppo_at_lambda_1_is_the_reward_minus_the_value_and_at_lambda_0_the_td_error() 
     check(CASES, graded(), |batch| {
         let (a, b) = (batch.evaluate(&one).advantages, batch.evaluate(&zero).advantages);
         for ((a, b), r) in a.iter().zip(&b).zip(batch.responses()) {
-            let v = r.evidence.values.as_ref().expect("generated");
+            let v = r.extra_inputs.values.as_ref().expect("generated");
             let reward = r.reward.expect("graded");
             let next = |t: usize| if t + 1 == r.len() { reward } else { 0.9 * v[t + 1] };
             let full: Vec<f64> = v.iter().map(|v| reward - v).collect();
@@ -125,7 +125,7 @@ fn ppo_with_the_group_mean_as_its_critic_is_grpo_at_lambda_1_and_its_terminal_de
             for g in &mut b.groups {
                 let mean =
                     g.responses.iter().filter_map(|r| r.reward).sum::<f64>() / g.responses.len() as f64;
-                g.responses.iter_mut().for_each(|r| r.evidence.values = Some(vec![mean; r.len()]));
+                g.responses.iter_mut().for_each(|r| r.extra_inputs.values = Some(vec![mean; r.len()]));
             }
             b
         })
@@ -140,7 +140,7 @@ fn ppo_with_the_group_mean_as_its_critic_is_grpo_at_lambda_1_and_its_terminal_de
 fn a_critic_that_knows_every_reward_leaves_ppo_nothing_to_learn() {
     let m = method("ppo lambda=0.7");
     check(CASES, graded(), |batch| {
-        let known = batch.clone().with(|_, _, r| r.evidence.values = r.reward.map(|x| vec![x; r.len()]));
+        let known = batch.clone().with(|_, _, r| r.extra_inputs.values = r.reward.map(|x| vec![x; r.len()]));
         assert!(known.evaluate(&m).dlogps.concat().iter().all(|&g| g == 0.0));
     });
 }
@@ -150,9 +150,9 @@ fn vine_ppo_with_every_token_a_step_is_ppo_at_lambda_0_with_the_same_values() {
     let every = || {
         graded().prop_map(|b| {
             b.with(|_, _, r| {
-                let values = r.evidence.values.clone().expect("generated");
+                let values = r.extra_inputs.values.clone().expect("generated");
                 let step = |(start, value)| StepValue { start, value };
-                r.evidence.steps = Some(values.into_iter().enumerate().map(step).collect());
+                r.extra_inputs.steps = Some(values.into_iter().enumerate().map(step).collect());
             })
         })
     };
@@ -163,7 +163,7 @@ fn vine_ppo_with_every_token_a_step_is_ppo_at_lambda_0_with_the_same_values() {
 fn vine_ppo_with_one_step_is_the_reward_minus_one_value() {
     let one = || {
         graded().prop_map(|b| {
-            b.with(|i, _, r| r.evidence.steps = Some(vec![StepValue { start: 0, value: 0.1 * i as f64 }]))
+            b.with(|i, _, r| r.extra_inputs.steps = Some(vec![StepValue { start: 0, value: 0.1 * i as f64 }]))
         })
     };
     let m = method("vine_ppo");
@@ -178,7 +178,7 @@ fn vine_ppo_with_one_step_is_the_reward_minus_one_value() {
 #[test]
 fn the_steps_of_vine_ppo_by_hand() {
     let steps = [(0, 0.25), (2, 0.75), (3, 0.5)].map(|(start, value)| StepValue { start, value });
-    let batch = pair(Evidence { steps: Some(steps.to_vec()), ..Evidence::default() }, 5);
+    let batch = pair(ExtraInputs { steps: Some(steps.to_vec()), ..ExtraInputs::default() }, 5);
     let a = batch.evaluate(&method("vine_ppo")).advantages;
     assert_eq!(a[0], [0.5, 0.5, -0.25, 0.5, 0.5]);
     assert_eq!(a[1], [0.5, 0.5, -0.25, -0.5, -0.5]);
@@ -243,7 +243,7 @@ fn tree_methods_by_hand() {
 #[test]
 fn rlsd_without_a_share_or_with_an_agreeing_teacher_is_grpo_with_a_token_mean() {
     let agree =
-        || batch().prop_map(|b| b.with(|_, _, r| r.evidence.teacher_logps = Some(r.old_logps.clone())));
+        || batch().prop_map(|b| b.with(|_, _, r| r.extra_inputs.teacher_logps = Some(r.old_logps.clone())));
     equal_on(agree(), "rlsd", "grpo reduction=token_mean");
 }
 
@@ -251,7 +251,7 @@ fn rlsd_without_a_share_or_with_an_agreeing_teacher_is_grpo_with_a_token_mean() 
 fn rlsd_raises_what_the_teacher_finds_likelier_in_a_right_response_and_lowers_it_in_a_wrong_one() {
     // Teacher ratios 1.1, 0.5, 3: weights at share 1/2 and epsilon 0.2.
     let teacher = [1.1f64, 0.5, 3.0].map(|ratio| -0.5 + ratio.ln());
-    let batch = pair(Evidence { teacher_logps: Some(teacher.to_vec()), ..Evidence::default() }, 3);
+    let batch = pair(ExtraInputs { teacher_logps: Some(teacher.to_vec()), ..ExtraInputs::default() }, 3);
     let a = batch.evaluate(&method("rlsd scale=none")).advantages;
     let half = |w: f64| 0.5 * (0.5 + 0.5 * w);
     assert_within(&a[0], &[half(1.1), half(0.8), half(1.2)], IDENTITY, 1.0, "right");

@@ -68,7 +68,7 @@ fn on_policy_grpo_lambda_is_grpo_with_each_token_weighted_by_its_column_sum() {
 
 #[test]
 fn on_policy_epsilon_weight_gives_token_k_the_weight_mv_k_plus_c_k_v_prime_k() {
-    // [C16], the matrix reading.
+    // [C16], the matrix variant.
     on_policy_weights("update=weight", |m, logps| {
         let mv = |k: usize| (0..m.len()).map(|j| m[k][j] * soft(logps[j])).sum::<f64>();
         (0..m.len()).map(|k| mv(k) + column(m, k) * soft_slope(logps[k])).collect()
@@ -122,7 +122,7 @@ fn on_policy_epsilon_weight_with_tanh_has_the_same_form() {
 
 #[test]
 fn the_sigmoid_soft_clamp_lies_in_1_to_1_2689_with_a_slope_of_at_most_0_1966() {
-    // Erratum E17: the stand-in for log pi <= 0 is positive and nearly constant. Read off a single token.
+    // Erratum E17: the substitute for log pi <= 0 is positive and nearly constant. Read off a single token.
     for logp in [-30.0, -5.0, -1.0, -0.1, 0.0] {
         let (v, slope) = (soft(logp), soft_slope(logp));
         assert!((1.0..=1.26895).contains(&v) && (0.0..=0.19662).contains(&slope));

@@ -3,7 +3,7 @@
 use super::{CASES, assert_same, equal_on, even, method};
 use crate::strategies::{Batch, batch, check, graded};
 use crate::tolerance::{IDENTITY, assert_close, assert_within};
-use grpo_lambda::group::{Evidence, Response};
+use grpo_lambda::group::{ExtraInputs, Response};
 use proptest::prelude::*;
 use std::cell::Cell;
 
@@ -67,7 +67,7 @@ fn the_entropy_mask_keeps_the_gradient_of_the_chosen_tokens_and_silences_the_oth
     let (kept, silent) = (Cell::new(0usize), Cell::new(0usize));
     check(CASES, graded(), |batch| {
         let mut entropies: Vec<f64> =
-            batch.responses().flat_map(|r| r.evidence.entropies.clone().expect("generated")).collect();
+            batch.responses().flat_map(|r| r.extra_inputs.entropies.clone().expect("generated")).collect();
         entropies.sort_by(f64::total_cmp);
         let place = 0.8 * (entropies.len() - 1) as f64;
         let (i, share) = (place.floor() as usize, place.fract());
@@ -75,7 +75,7 @@ fn the_entropy_mask_keeps_the_gradient_of_the_chosen_tokens_and_silences_the_oth
         let tau = entropies[i] + share * (above - entropies[i]);
         let (a, b, c) = (batch.evaluate(&all), batch.evaluate(&masked), batch.evaluate(&kl));
         for (i, r) in batch.responses().enumerate() {
-            let h = r.evidence.entropies.as_ref().expect("generated");
+            let h = r.extra_inputs.entropies.as_ref().expect("generated");
             for t in 0..r.len() {
                 let want = if h[t] >= tau { a.dlogps[i][t] } else { 0.0 };
                 assert_eq!(b.dlogps[i][t], want);
@@ -91,7 +91,7 @@ fn the_entropy_mask_keeps_the_gradient_of_the_chosen_tokens_and_silences_the_oth
 
 fn energetic(rewards: &[f64], logps: &[&[f64]], collisions: &[&[f64]]) -> Batch {
     let response = |i: usize| Response {
-        evidence: Evidence { collisions: Some(collisions[i].to_vec()), ..Evidence::default() },
+        extra_inputs: ExtraInputs { collisions: Some(collisions[i].to_vec()), ..ExtraInputs::default() },
         ..Response::graded(logps[i].to_vec(), rewards[i])
     };
     Batch::alone((0..rewards.len()).map(response).collect())
@@ -113,7 +113,7 @@ fn with_equal_energies_and_lengths_the_optimal_token_baseline_is_the_group_mean(
         even(b).with(|_, _, r| {
             r.old_logps = vec![-0.7; r.len()];
             r.ref_logps = None;
-            r.evidence.collisions = Some(vec![0.5; r.len()]);
+            r.extra_inputs.collisions = Some(vec![0.5; r.len()]);
         })
     });
     equal_on(equal, "optimal_token_baseline", "grpo scale=none reduction=token_mean");
@@ -129,7 +129,7 @@ fn a_position_without_energy_takes_the_plain_mean() {
 #[test]
 fn the_mask_of_each_response_alone_takes_its_own_quantile() {
     let response = |entropies: &[f64], reward| Response {
-        evidence: Evidence { entropies: Some(entropies.to_vec()), ..Evidence::default() },
+        extra_inputs: ExtraInputs { entropies: Some(entropies.to_vec()), ..ExtraInputs::default() },
         ..Response::graded(vec![-0.5; entropies.len()], reward)
     };
     // The medians: 0.6 of the batch; 0.2 and 0.8 of the responses.

@@ -3,7 +3,7 @@
 use super::Outcome;
 use super::recorded::{AdvantageBatch, AdvantageCase, Recorded, Table, grouped, masks, responses, tokens};
 use crate::laboratory::{gap, method};
-use grpo_lambda::group::{Evidence, Response};
+use grpo_lambda::group::{ExtraInputs, Response};
 use serde_json::Value;
 
 const KIND: &str = "advantages";
@@ -50,7 +50,7 @@ fn setting(case: &AdvantageCase) -> (&'static str, String, String) {
     (method, settings, case.estimator.clone())
 }
 
-/// The responses of a batch with their rewards and every evidence that an estimator asks for.
+/// The responses of a batch with their rewards and every extra input that an estimator asks for.
 fn rows(case: &AdvantageCase, batch: &AdvantageBatch) -> Vec<Response> {
     let masks = masks(&batch.response_mask);
     let (values, squares) = (tokens(&batch.values, &masks), tokens(&batch.sum_pi_squared, &masks));
@@ -59,18 +59,18 @@ fn rows(case: &AdvantageCase, batch: &AdvantageBatch) -> Vec<Response> {
         ("gdpo", None) => vec![reward],
         _ => vec![batch.reward_baselines[i]],
     };
-    let with_evidence = |(i, mut response): (usize, Response)| {
+    let with_inputs = |(i, mut response): (usize, Response)| {
         let reward = batch.token_level_rewards[i].iter().sum();
         response.reward = Some(reward);
-        response.evidence = Evidence {
+        response.extra_inputs = ExtraInputs {
             values: Some(values[i].clone()),
             collisions: Some(squares[i].clone()),
             reward_parts: Some(parts(i, reward)),
-            ..Evidence::default()
+            ..ExtraInputs::default()
         };
         response
     };
-    responses(&batch.old_log_probs, &masks).into_iter().enumerate().map(with_evidence).collect()
+    responses(&batch.old_log_probs, &masks).into_iter().enumerate().map(with_inputs).collect()
 }
 
 /// Our advantages by row, compressed.

@@ -97,7 +97,7 @@ fn batch_of(batch: &LossBatch, empty: bool) -> Ours {
     if let Some(weights) = &batch.rollout_is_weights {
         for (response, weights) in all.iter_mut().zip(tokens(weights, &masks)) {
             let sampler = response.old_logps.iter().zip(weights).map(|(old, w)| old - w.ln()).collect();
-            response.evidence.sampler_logps = Some(sampler);
+            response.extra_inputs.sampler_logps = Some(sampler);
         }
     }
     let responses = rows.iter().map(|&i| all[i].clone()).collect();

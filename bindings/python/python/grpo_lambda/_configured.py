@@ -1,4 +1,4 @@
-"""The gradient and the loss that a TRL trainer's configuration says, beside those that were recorded."""
+"""The gradient and the loss that a TRL trainer's configuration says, next to those that were recorded."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 from . import _native, _trl_config
 from ._credit import credit_from_rows, credit_padded, loss
 
-#: Evidence that a recorded step holds.
+#: Extra inputs that a recorded step holds.
 _RECORDED = ("tokens", "ref_logps", "sampler_logps")
 
 
 class Configured(NamedTuple):
     """The loss that a trainer's configuration says.
 
-    ``words`` are the configuration's, ``command`` is the method here, empty where none computes it or its evidence is not recorded, which
+    ``words`` are the configuration's, ``command`` is the method here, empty where none computes it or its extra inputs are not recorded, which
     ``reason`` says. ``gradient`` and ``loss`` are the differences from what was recorded: the largest, relative to the largest recorded
     derivative, and relative to the terms of the loss. ``clipped`` is the share of tokens whose ratio is clipped, which ``clips`` says of a method
     that can. ``of_parts`` is true if the loss is the mean of that of several micro-batches, which the command cannot say.
@@ -65,20 +65,20 @@ def configured(
             return Configured(words, reason=f"{found.differs} (so no method here is {words})")
         method, settings, per_micro_batch = found.method, found.settings, found.per_micro_batch
     command = _trl_config.command(method, settings)
-    unknown = [kind for kind in _native.evidence(method, **settings) if kind not in _RECORDED]
+    unknown = [kind for kind in _native.extra_inputs(method, **settings) if kind not in _RECORDED]
     if unknown:
         return Configured(words, reason=f"`{command}` reads {', '.join(unknown)}, which a recorded step has not")
     keys = dict(_native.settings(method))
     parts = max(row["part"] for row in rows.values()) + 1
-    told = Configured(words, command, of_parts=per_micro_batch and parts > 1, clips="epsilon_low" in keys or "cap" in keys)
+    reported = Configured(words, command, of_parts=per_micro_batch and parts > 1, clips="epsilon_low" in keys or "cap" in keys)
     try:
-        return _compared(told, method, settings, per_micro_batch, rows, rewards, size, value)
+        return _compared(reported, method, settings, per_micro_batch, rows, rewards, size, value)
     except ValueError as error:
         return Configured(words, reason=f"`{command}` cannot read this step: {error}")
 
 
 def _compared(
-    told: Configured,
+    reported: Configured,
     method: Any,
     settings: dict[str, Any],
     per_micro_batch: bool,
@@ -98,7 +98,7 @@ def _compared(
     mask = np.arange(width) < np.array([[len(rows[place]["logps"])] for place in range(len(rows))])
     optional = {key: padded(key) for key in ("ref_logps", "sampler_logps") if key in rows[0]}
     old, logps, theirs = padded("old_logps"), padded("logps"), padded("gradient")
-    evidence = {"sampler_logps": optional["sampler_logps"]} if "sampler_logps" in optional else None
+    extra_inputs = {"sampler_logps": optional["sampler_logps"]} if "sampler_logps" in optional else None
     fixed = credit_padded(
         method,
         list(rewards),
@@ -107,7 +107,7 @@ def _compared(
         group_size=size,
         ref_logps=optional.get("ref_logps"),
         tokens=padded("tokens").astype(np.int64),
-        evidence=evidence,
+        extra_inputs=extra_inputs,
         **settings,
     )
     weights = np.array(fixed.weights)
@@ -127,7 +127,7 @@ def _compared(
     )
     ours = loss(fixed, logps)
     terms = max(float((np.abs(fixed.advantages) * np.abs(weights)).sum()), abs(value), 1e-300)
-    return told._replace(
+    return reported._replace(
         gradient=float(np.abs(ours.dlogps - theirs).max() / max(np.abs(theirs).max(), 1e-300)),
         loss=abs(ours.loss - value) / terms,
         clipped=ours.metrics["clip_fraction_low"] + ours.metrics["clip_fraction_high"],

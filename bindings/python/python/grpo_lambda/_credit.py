@@ -39,7 +39,7 @@ def credit(method: MethodName, groups: Sequence[Mapping[str, Any]], /, **setting
         method: the name of a method; :func:`grpo_lambda.methods` lists them.
         groups: a dictionary per prompt with the keys of a ``sim estimate`` line. ``rewards``, of length ``G``, holds a number per response,
             ``None`` if it could not be graded; ``old_logps``, ``G`` lists or arrays of length ``T_i``, the log-probability of every sampled
-            token under the policy that sampled. Optional: ``ref_logps``, ``tokens``, ``truncated``, ``id``, every kind of evidence, and
+            token under the policy that sampled. Optional: ``ref_logps``, ``tokens``, ``truncated``, ``id``, every kind of extra input, and
             ``logps``, the current log-probabilities, which :func:`loss` uses by default.
         settings: settings of the method. One named like a keyword of Python takes a trailing underscore: ``lambda_=0.9``.
 
@@ -67,7 +67,7 @@ def credit_padded(
     ref_logps: Any = None,
     truncated: Any = None,
     tokens: Any = None,
-    evidence: Mapping[str, Any] | None = None,
+    extra_inputs: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Credit:
     """Fixes the credit of padded rows, the form of trainers.
@@ -83,7 +83,7 @@ def credit_padded(
         ref_logps: shape ``(B, T)``, log-probabilities under the reference of the KL term.
         truncated: shape ``(B,)``, true for a response that was cut off.
         tokens: shape ``(B, T)``, token ids.
-        evidence: a kind to an array of shape ``(B, T)`` (hidden states ``(B, T, width)``), or to a list per row without padding.
+        extra_inputs: a kind to an array of shape ``(B, T)`` (hidden states ``(B, T, width)``), or to a list per row without padding.
         settings: settings of the method.
 
     Returns:
@@ -97,9 +97,9 @@ def credit_padded(
     """
     rewards = rewards if isinstance(rewards, (list, tuple)) else _list(rewards)
     of_row = _group_of_row(len(rewards), group_size, group)
-    evidence = None if evidence is None else dict(evidence)
+    extra_inputs = None if extra_inputs is None else dict(extra_inputs)
     return _native.credit_padded(
-        method, rewards, old_logps, mask, of_row, ref_logps, truncated, tokens, evidence, settings
+        method, rewards, old_logps, mask, of_row, ref_logps, truncated, tokens, extra_inputs, settings
     )
 
 

@@ -54,7 +54,7 @@ class Candidate(NamedTuple):
 class Found(NamedTuple):
     """The findings for one quantity: every explanation within the tolerance, or else the nearest.
 
-    ``remainder`` is the unexplained part, and the method and settings beside it. ``note`` says how a loss was read, or that the rows of the
+    ``remainder`` is the unexplained part, and the method and settings next to it. ``note`` says how a loss was read, or that the rows of the
     groups look shuffled; it is empty otherwise.
     """
 
@@ -78,7 +78,7 @@ def diagnose(
     max_length: float | None = None,
     correction: str | None = None,
 ) -> list[Found]:
-    """Finds the convention behind a trainer's numbers on a batch.
+    """Finds the convention that gives a trainer's numbers on a batch.
 
     Args:
         groups: the batch, a dictionary per prompt as in :func:`credit`, each with its ``logps``. The responses to one prompt stand together:
@@ -107,10 +107,10 @@ def diagnose(
     # An array or a tensor.
     given: Any = loss.tolist() if loss is not None and hasattr(loss, "tolist") else loss
     losses = [] if given is None else list(given) if isinstance(given, Sequence) else [given]
-    told = _native.diagnose(listed(groups, "diagnose([group], loss=..)"), advantages, token_losses, gradient, losses, tolerance, beta, max_length, correction)
+    reported = _native.diagnose(listed(groups, "diagnose([group], loss=..)"), advantages, token_losses, gradient, losses, tolerance, beta, max_length, correction)
     return [
         Found(**{**found, "matches": [Candidate(**c) for c in found["matches"]], "nearest": _candidate(found["nearest"])})
-        for found in told
+        for found in reported
     ]
 
 

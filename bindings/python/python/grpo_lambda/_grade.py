@@ -13,7 +13,7 @@ class Verdict(NamedTuple):
 
     ``name`` is ``equal``, ``different``, ``no_answer`` or ``unreadable``. ``reward`` is 1 for the right answer, 0 for a wrong one or none,
     and ``None`` for an answer the grader cannot read: leave such a response out of its group's statistics, do not score it 0. ``reason`` is
-    the verdict in words: the rules behind an ``equal``, or the reason for no comparison. ``extracted`` is the answer found in the response.
+    the verdict in words: the rules of an ``equal``, or the reason for no comparison. ``extracted`` is the answer found in the response.
     """
 
     name: str
@@ -74,7 +74,7 @@ def _verdicts(
     one: bool,
 ) -> list[Verdict]:
     try:
-        return [Verdict(*told) for told in _native.grade_all(golds, answers, extract, rules, problems, cut_off)]
+        return [Verdict(*reported) for reported in _native.grade_all(golds, answers, extract, rules, problems, cut_off)]
     except ValueError as error:
         if not one:
             raise

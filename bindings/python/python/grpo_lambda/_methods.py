@@ -84,7 +84,7 @@ class Method:
     """A method of the registry.
 
     ``provenance`` is ``published`` (formulas and public code), ``paper only``, ``reconstructed`` (no source gives the formulas) or ``ours``.
-    ``evidence`` lists the inputs at the default settings beside rewards and log-probabilities; :func:`grpo_lambda.evidence` lists those of
+    ``extra_inputs`` lists the inputs at the default settings besides rewards and log-probabilities; :func:`grpo_lambda.extra_inputs` lists those of
     other settings.
     """
 
@@ -94,7 +94,7 @@ class Method:
     source: str
     provenance: str
     settings: tuple[Setting, ...]
-    evidence: tuple[str, ...]
+    extra_inputs: tuple[str, ...]
 
 
 def methods() -> list[Method]:
@@ -110,11 +110,11 @@ def methods() -> list[Method]:
 
 def _method(entry: dict[str, Any]) -> Method:
     settings = tuple(Setting(**{**s, "choices": tuple(s["choices"])}) for s in entry["settings"])
-    return Method(**{**entry, "settings": settings, "evidence": tuple(entry["evidence"])})
+    return Method(**{**entry, "settings": settings, "extra_inputs": tuple(entry["extra_inputs"])})
 
 
-def evidence(method: MethodName, /, **settings: Any) -> list[str]:
-    """The inputs under these settings beside rewards and log-probabilities.
+def extra_inputs(method: MethodName, /, **settings: Any) -> list[str]:
+    """The inputs under these settings besides rewards and log-probabilities.
 
     Args:
         method: the name of a method.
@@ -122,10 +122,10 @@ def evidence(method: MethodName, /, **settings: Any) -> list[str]:
 
     Example:
         >>> import grpo_lambda
-        >>> grpo_lambda.evidence("grpo", beta=0.04)
+        >>> grpo_lambda.extra_inputs("grpo", beta=0.04)
         ['ref_logps']
     """
-    return _native.evidence(method, **settings)
+    return _native.extra_inputs(method, **settings)
 
 
 def explain(

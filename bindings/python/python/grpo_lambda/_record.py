@@ -1,4 +1,4 @@
-"""One step of a TRL trainer as the lines of ``sim estimate``, and the convention behind its numbers."""
+"""One step of a TRL trainer as the lines of ``sim estimate``, and the convention that gives its numbers."""
 
 from __future__ import annotations
 
@@ -78,12 +78,12 @@ def record(trainer: Any, path: str | Path | None = None, *, tolerance: float = 1
 
     The loss of your configuration comes first: the sentence says whether the trainer computes it. Where it does not, or where no method here
     is that loss, the conventions are searched. The first generation batch that is trained on inside the block and has a gradient is recorded
-    over all its micro-batches, in the last pass over it (``num_iterations``), with rows back beside those of their prompt; where the rewards
+    over all its micro-batches, in the last pass over it (``num_iterations``), with rows back next to those of their prompt; where the rewards
     of every group agree there is none, and the next batch is taken. Training is not changed. For one process.
 
     Args:
         trainer: the trainer; call its ``train()`` inside the block.
-        path: where to write the batch as lines of ``sim estimate``; the trainer's numbers go beside it, as ``NAME.theirs.jsonl``, for
+        path: where to write the batch as lines of ``sim estimate``; the trainer's numbers go next to it, as ``NAME.theirs.jsonl``, for
             ``sim estimate --against``. ``None`` writes nothing.
         tolerance: the largest relative difference that counts as equal.
 
@@ -239,8 +239,8 @@ def _finish(step: Step, trainer: Any, path: str | Path | None, tolerance: float)
     written = ""
     if path is not None:
         path = Path(path)
-        beside = path.with_name(f"{path.stem}.theirs{path.suffix}")
-        for file, lines in ((path, step.groups), (beside, step.theirs)):
+        neighbour = path.with_name(f"{path.stem}.theirs{path.suffix}")
+        for file, lines in ((path, step.groups), (neighbour, step.theirs)):
             file.write_text("".join(json.dumps(line) + "\n" for line in lines))
         written = f"{path}: "
     if not ungraded and done.has_gradient:
@@ -272,16 +272,16 @@ def _no_gradient(step: Step) -> str:
 
 def _sentence(step: Step, tolerance: float) -> str:
     """Whether the trainer computes the loss of its configuration, else whose; and what this batch cannot show."""
-    told = step.configured
-    if told.agrees(tolerance):
-        precise = [f"gradient to {told.gradient:.0e}", f"loss to {told.loss:.0e}"]
+    reported = step.configured
+    if reported.agrees(tolerance):
+        precise = [f"gradient to {reported.gradient:.0e}", f"loss to {reported.loss:.0e}"]
         precise = [_of_advantages(step.found[0]), *precise] if step.found and step.found[0].matches else precise
-        return f"{told.words}, as configured ({told.here}): {', '.join(precise)}{_unseen(step)}"
-    if told.command:
-        before = f"NOT {told.words}, as configured ({told.here}): gradient {told.gradient:.0e} and loss {told.loss:.0e} away"
+        return f"{reported.words}, as configured ({reported.here}): {', '.join(precise)}{_unseen(step)}"
+    if reported.command:
+        before = f"NOT {reported.words}, as configured ({reported.here}): gradient {reported.gradient:.0e} and loss {reported.loss:.0e} away"
     else:
-        before = told.reason
-    searched = _searched(step) if step.found and (told.command or step.found[1].matches) else ""
+        before = reported.reason
+    searched = _searched(step) if step.found and (reported.command or step.found[1].matches) else ""
     return f"{before}{'; ' + searched if searched else ''}{_unseen(step)}"
 
 
@@ -295,18 +295,18 @@ def _unseen(step: Step) -> str:
     ratios_are_1 = all(row["logps"] == row["old_logps"] for row in step._done.rows.values())
     if ratios_are_1:
         return f"{out}; every ratio is 1, where clip and level of the ratios make no difference: record with num_iterations=2"
-    told = step.configured
-    return f"{out}; no ratio reaches the clip, which is not seen" if told.command and told.clips and told.clipped == 0 else out
+    reported = step.configured
+    return f"{out}; no ratio reaches the clip, which is not seen" if reported.command and reported.clips and reported.clipped == 0 else out
 
 
 def _searched(step: Step) -> str:
     """The convention of the gradient and the precision of each quantity, or what is nearest."""
     advantages, gradient, loss = step.found
-    told = {(m.command, label) for m in loss.matches for label in m.labels}
+    reported = {(m.command, label) for m in loss.matches for label in m.labels}
     if gradient.matches:
-        best = _preferred(gradient.matches, told)
+        best = _preferred(gradient.matches, reported)
         names = [label for label in best.labels if label.startswith("TRL")] or best.labels or ["no framework's"]
-        names.sort(key=lambda label: (best.command, label) not in told)
+        names.sort(key=lambda label: (best.command, label) not in reported)
         factor = "" if abs(best.factor - 1) < 1e-6 else f", times {best.factor:.6g}"
         given = "" if advantages.matches else " with these advantages"
         whose = f"the gradient by log-probabilities is{given} that of {names[0]}{factor} (`{best.command}` here)"
@@ -334,11 +334,11 @@ def _of_advantages(found: Found) -> str:
     return f"advantages of {names[0]} to {best.error:.0e}"
 
 
-def _preferred(matches: list[Candidate], told: set[tuple[str, str]]) -> Candidate:
+def _preferred(matches: list[Candidate], reported: set[tuple[str, str]]) -> Candidate:
     """One of the explanations of the gradient that coincide: without a factor, that the loss has too, that TRL has a name for."""
 
     def rank(c: Candidate) -> tuple[bool, bool, bool]:
-        shared = any((c.command, label) in told for label in c.labels)
+        shared = any((c.command, label) in reported for label in c.labels)
         return (abs(c.factor - 1) > 1e-6, not shared, not any(label.startswith("TRL") for label in c.labels))
 
     return min(matches, key=rank)

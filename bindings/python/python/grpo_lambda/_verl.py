@@ -32,7 +32,7 @@ _NOT_CARRIED = {
 
 def carried() -> list[str]:
     """The methods whose credit needs only what verl gives an estimator: rewards, masks and prompts."""
-    plain = [m.name for m in methods() if not m.evidence]
+    plain = [m.name for m in methods() if not m.extra_inputs]
     # verl's estimators see no tokens and no log-probabilities. Whitening reads lengths, which the mask has.
     return [name for name in plain if not _native.credit_reads_tokens(name, None) or _whitens(name)]
 
@@ -50,13 +50,13 @@ def advantages(
     rewards: np.ndarray,
     mask: np.ndarray,
     index: Sequence[Hashable] | None,
-    evidence: dict[str, np.ndarray],
+    extra_inputs: dict[str, np.ndarray],
     settings: dict[str, Any],
 ) -> tuple[np.ndarray, np.ndarray]:
     """Advantages and returns of shape ``(B, T)``, 0 where the mask is 0.
 
-    ``rewards`` has shape ``(B, T)``; a response's reward is the sum of its row, as in verl. ``evidence`` may hold ``old_logps`` beside the
-    kinds of evidence. Returns are the advantages; if a method discounts, those before whitening, plus the values of its critic.
+    ``rewards`` has shape ``(B, T)``; a response's reward is the sum of its row, as in verl. ``extra_inputs`` may hold ``old_logps`` besides the
+    kinds of extra inputs. Returns are the advantages; if a method discounts, those before whitening, plus the values of its critic.
     """
     mask = np.asarray(mask, dtype=np.float64)
     total = rewards.sum(axis=1)
@@ -72,10 +72,10 @@ def advantages(
         found = credit_padded(
             method,
             total[rows].tolist(),
-            (evidence.get("old_logps", np.zeros_like(mask)))[rows],
+            (extra_inputs.get("old_logps", np.zeros_like(mask)))[rows],
             slots[rows],
             group=[index[row] for row in rows],
-            evidence={kind: values[rows] for kind, values in evidence.items() if kind != "old_logps"},
+            extra_inputs={kind: values[rows] for kind, values in extra_inputs.items() if kind != "old_logps"},
             **{**settings, **changed},
         )
         whole = np.zeros_like(mask)
@@ -84,7 +84,7 @@ def advantages(
 
     found = fixed()
     returns = fixed(whiten=False) if method in _UNGROUPED else found
-    return found, (returns + evidence["values"] * mask if "values" in evidence else returns)
+    return found, (returns + extra_inputs["values"] * mask if "values" in extra_inputs else returns)
 
 
 def _rows_with_tokens(method: str, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

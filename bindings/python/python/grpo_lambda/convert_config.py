@@ -360,8 +360,8 @@ def _loss_of(method: str, settings: Mapping[str, Any], length: int) -> tuple[dic
         found = translated(Loss(**fields, max_completion_length=length))
         if found.method == method and not found.per_micro_batch and dict(_native.settings(method, **found.settings)) == wanted:
             return {name: value for name, value in fields.items() if value != LOSS[name]} | {"loss_type": fields["loss_type"]}, ""
-    told = command(method, settings)
-    return {}, f"No loss_type of TRL is `{told}`: train with grpo_lambda.trl.CreditTrainer(method={method!r}, settings={dict(settings)!r})."
+    reported = command(method, settings)
+    return {}, f"No loss_type of TRL is `{reported}`: train with grpo_lambda.trl.CreditTrainer(method={method!r}, settings={dict(settings)!r})."
 
 
 def _candidates(wanted: Mapping[str, str]) -> list[dict[str, Any]]:

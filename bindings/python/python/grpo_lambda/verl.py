@@ -22,8 +22,8 @@ from . import _native
 from .torch import array, share
 from ._verl import advantages, aggregation_weights, carried, clip_settings, estimator_settings, policy_loss, warn_of_dual_clip
 
-#: Kinds of evidence by verl's names.
-_EVIDENCE = {"values": "values", "old_log_probs": "old_logps", "sum_pi_squared": "collisions", "entropys": "entropies"}
+#: Kinds of extra inputs by verl's names.
+_EXTRA_INPUTS = {"values": "values", "old_log_probs": "old_logps", "sum_pi_squared": "collisions", "entropys": "entropies"}
 
 #: Settings of an estimator that are verl's own configuration.
 _DISCOUNTS = {"ppo": {"gamma": "gamma", "lambda": "lam"}, "reinforce_pp": {"gamma": "gamma"}}
@@ -48,9 +48,9 @@ def estimator(method: str, settings: dict[str, Any] | None = None):
             if given is not None:
                 chosen.setdefault(key, float(given))
         chosen = estimator_settings(method, chosen, None if config is None else config.get("norm_adv_by_std_in_grpo", None))
-        evidence = {ours: array(kwargs[theirs]) for theirs, ours in _EVIDENCE.items() if kwargs.get(theirs) is not None}
+        extra_inputs = {ours: array(kwargs[theirs]) for theirs, ours in _EXTRA_INPUTS.items() if kwargs.get(theirs) is not None}
         index = index.tolist() if isinstance(index, (np.ndarray, torch.Tensor)) else index
-        found = advantages(method, array(token_level_rewards), array(response_mask), index, evidence, chosen)
+        found = advantages(method, array(token_level_rewards), array(response_mask), index, extra_inputs, chosen)
         return tuple(torch.as_tensor(x).to(token_level_rewards) for x in found)
 
     estimate.__name__ = f"credit_{method}"

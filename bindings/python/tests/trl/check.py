@@ -1,4 +1,4 @@
-"""CreditTrainer against real TRL on a tiny model on the CPU. Writes `results.json` beside this file.
+"""CreditTrainer against real TRL on a tiny model on the CPU. Writes `results.json` next to this file.
 
     python check.py                                     # one process
     torchrun --nproc-per-node 2 check.py                # two processes, gloo
@@ -455,7 +455,7 @@ def rloo_is_recorded():
     return found
 
 
-def a_trainer_that_is_not_as_configured_is_told():
+def a_trainer_that_is_not_as_configured_is_reported():
     """PPO's clip the wrong way round is seen where ratios leave it, and said to be unseen where they are 1."""
     code = inspect.getsource(trl.GRPOTrainer._compute_loss)
     assert code.count("torch.min(") == 1
@@ -614,7 +614,7 @@ def main():
         if NEWEST:
             found["recorded steps of RLOOTrainer"] = rloo_is_recorded()
         a_step_without_a_gradient_is_passed_over()
-        a_trainer_that_is_not_as_configured_is_told()
+        a_trainer_that_is_not_as_configured_is_reported()
         what_is_wrong_comes_first()
         responses_without_a_token_are_compared()
         if NEWEST:

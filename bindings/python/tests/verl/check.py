@@ -50,7 +50,7 @@ def tensors(inputs, *names):
 
 
 def as_verl_computes():
-    """Our estimators and losses beside verl's on the recorded batches, called like verl does."""
+    """Our estimators and losses against verl's on the recorded batches, called like verl does."""
     recorded = json.loads((ROOT / "tests/fixtures/verl.json").read_text())
     apart = {}
     for k, inputs in recorded["advantages"]["batches"].items():

@@ -2,7 +2,7 @@
 
 use super::{Assumptions, Candidate, Found, Rows, fit};
 use crate::{Scope, all};
-use grpo_lambda::group::{EvidenceKind, Group};
+use grpo_lambda::group::{Group, InputKind};
 use grpo_lambda::methods::{self, Configured};
 
 /// Advantages with the conventions of which they are.
@@ -21,8 +21,8 @@ impl Credited {
 }
 
 /// True if the batch has what a method needs.
-pub(super) fn has_evidence(batch: &[Group], configured: &Configured) -> bool {
-    let needs: Vec<EvidenceKind> = configured.evidence();
+pub(super) fn has_inputs(batch: &[Group], configured: &Configured) -> bool {
+    let needs: Vec<InputKind> = configured.extra_inputs();
     batch.iter().flat_map(|g| &g.responses).all(|r| needs.iter().all(|kind| kind.is_in(r)))
 }
 
@@ -36,7 +36,7 @@ const VARIANTS: [&str; 6] = [
     "std_ddof=1 std_epsilon=1e-8",
 ];
 
-/// The advantages of every convention and variant that the batch has the evidence for; equal ones together.
+/// The advantages of every convention and variant that the batch has the extra inputs for; equal ones together.
 pub(super) fn known(batch: &[Group]) -> Vec<Credited> {
     let about = |scope| matches!(scope, Scope::Objective | Scope::Advantages);
     let rows = all().filter(|c| about(c.scope) && !c.method.is_empty());
@@ -46,7 +46,7 @@ pub(super) fn known(batch: &[Group]) -> Vec<Credited> {
     let mut found: Vec<Credited> = Vec::new();
     for (method, settings, label) in named.chain(variants).chain(plain) {
         let Ok(configured) = methods::parse(method, &settings) else { continue };
-        if !has_evidence(batch, &configured) {
+        if !has_inputs(batch, &configured) {
             continue;
         }
         let rows: Rows = configured.method.credit(batch).into_iter().map(|c| c.advantages).collect();
@@ -61,7 +61,7 @@ pub(super) fn known(batch: &[Group]) -> Vec<Credited> {
     found
 }
 
-/// The settings that advantages depend on: those of the loss are left out, so that its evidence is not asked for.
+/// The settings that advantages depend on: those of the loss are left out, so that its extra inputs are not asked for.
 fn without_loss(settings: &str) -> String {
     const LOSS: [&str; 7] = ["beta=", "kl=", "correction", "reject", "off_policy", "clip", "reduction="];
     let kept = |word: &&str| !LOSS.iter().any(|key| word.starts_with(key));
@@ -92,7 +92,7 @@ fn penalised(batch: &[Group], given: &Rows) -> Vec<Credited> {
     let advantages = |settings: &str| -> Option<Rows> {
         let configured = methods::parse("rloo", settings).ok()?;
         let credit = || configured.method.credit(batch).into_iter().map(|c| c.advantages).collect();
-        has_evidence(batch, &configured).then(credit)
+        has_inputs(batch, &configured).then(credit)
     };
     let (Some(plain), Some(with)) = (advantages(""), advantages("reward_beta=1")) else { return Vec::new() };
     let kl = fit::sum(&with, -1.0, &plain);

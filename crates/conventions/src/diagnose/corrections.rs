@@ -1,4 +1,4 @@
-//! The correction of the sampler's mismatch behind given numbers: its weights, bounds, masks and divisor.
+//! The correction of the sampler's mismatch in given numbers: its weights, bounds, masks and divisor.
 //!
 //! Tokens whose weight no bound has touched show the common factor and the KL coefficient. The others then show whether they were cut, and at which
 //! number, or dropped, and by which distance.
@@ -18,7 +18,7 @@ pub(super) struct Weighting {
 }
 
 impl Weighting {
-    /// True if the other weighs every token alike whose loss has a slope, and keeps the same ones. A bound that was read off numbers in 32 bits has
+    /// True if the other weighs every token equally whose loss has a slope, and keeps the same ones. A bound that was read off numbers in 32 bits has
     /// their precision.
     fn same(&self, other: &Weighting, slopes: &Rows) -> bool {
         let seen = |weights: &Rows| -> Rows {
@@ -36,7 +36,7 @@ pub(super) fn weighting(batch: &[Group], logps: &[Vec<f64>], signs: &Rows, words
     // A loss of slope -A at every token shows its weight.
     let configured = methods::parse("gpg", &format!("reduction=response_sum {words}")).ok()?;
     let responses = || batch.iter().flat_map(|g| &g.responses);
-    if configured.evidence().iter().any(|kind| responses().any(|r| !kind.is_in(r))) {
+    if configured.extra_inputs().iter().any(|kind| responses().any(|r| !kind.is_in(r))) {
         return None;
     }
     let n = responses().count() as f64;
@@ -92,13 +92,13 @@ pub(super) fn usual(
             .map(|(k, _)| k.to_owned())
             .collect::<Vec<_>>()
     };
-    let alike = |own: &String| {
+    let equal = |own: &String| {
         modes(own) == modes(words)
             && keys(own).iter().any(|k| k == "off_policy_mask")
                 == keys(words).iter().any(|k| k == "off_policy_mask")
             && weighting(batch, logps, signs, own).is_some_and(|own| own.same(found, slopes))
     };
-    named().into_iter().find(alike)
+    named().into_iter().find(equal)
 }
 
 /// The conventions that weigh this batch in the same way.
@@ -158,7 +158,7 @@ pub(super) struct Sampler {
     /// The geometric mean of the weights of a response.
     means: Option<Rows>,
     /// The mean log-ratio of the sampler to the policy, at the tokens of a response.
-    behind: Rows,
+    after: Rows,
 }
 
 impl Sampler {
@@ -167,13 +167,13 @@ impl Sampler {
         let responses: Vec<&Response> = batch.iter().flat_map(|g| &g.responses).collect();
         let rows = |of: &dyn Fn(&Response) -> Vec<f64>| -> Rows { responses.iter().map(|r| of(r)).collect() };
         let mean = |r: &Response, logps: &[f64]| {
-            let sampler = r.evidence.sampler_logps.as_ref().unwrap_or(&r.old_logps);
+            let sampler = r.extra_inputs.sampler_logps.as_ref().unwrap_or(&r.old_logps);
             sampler.iter().zip(logps).map(|(s, l)| s - l).sum::<f64>() / r.len().max(1) as f64
         };
-        let behind = responses.iter().zip(logps).map(|(r, logps)| vec![mean(r, logps); r.len()]).collect();
+        let after = responses.iter().zip(logps).map(|(r, logps)| vec![mean(r, logps); r.len()]).collect();
         let ones = rows(&|r| vec![1.0; r.len()]);
-        let mut found = Sampler { raw: vec![(Unit::None, ones)], distances: Vec::new(), means: None, behind };
-        if responses.iter().any(|r| r.evidence.sampler_logps.is_none()) {
+        let mut found = Sampler { raw: vec![(Unit::None, ones)], distances: Vec::new(), means: None, after };
+        if responses.iter().any(|r| r.extra_inputs.sampler_logps.is_none()) {
             return found;
         }
         let distances = |distance: Distance| rows(&|r| distance.of_tokens(r));
@@ -273,7 +273,7 @@ impl Sampler {
                 split.rejection(word).into_iter().map(|bounds| format!("{base} reject={word}{bounds}")),
             );
         }
-        let of_negative = tokens.pick(&self.behind).zip(tokens.pick(signs)).zip(seen);
+        let of_negative = tokens.pick(&self.after).zip(tokens.pick(signs)).zip(seen);
         let of_negative: Vec<(f64, f64, Seen)> =
             of_negative.map(|((d, sign), seen)| (d, sign, *seen)).collect();
         if of_negative.iter().all(|(_, sign, seen)| *sign < 0.0 || *seen != Seen::Dropped) {

@@ -1,6 +1,6 @@
 //! The loss as a product of choices: the loss of a token, the KL term, the reduction.
 
-use super::advantages::{Credited, has_evidence};
+use super::advantages::{Credited, has_inputs};
 use super::corrections::{self, Sampler, Weighting};
 use super::{Assumptions, Candidate, Found, Remainder, Rows, Theirs, fit};
 use crate::{Convention, Scope, all};
@@ -331,8 +331,8 @@ impl<'a> Search<'a> {
         });
         // A coefficient whose term is smaller than what counts as equal is the noise of a fit.
         let least = self.assumed.tolerance * fit::largest(theirs);
-        let told = |c: &Candidate| c.beta * c.factor * fit::largest(kl) > least;
-        [plain, both].into_iter().flatten().filter_map(plausible).filter(told).collect()
+        let reported = |c: &Candidate| c.beta * c.factor * fit::largest(kl) > least;
+        [plain, both].into_iter().flatten().filter_map(plausible).filter(reported).collect()
     }
 
     /// Explanations of a loss that is given once or for every group. The same number for every group is the batch's, unless only the sum is
@@ -469,7 +469,7 @@ impl<'a> Search<'a> {
                 }
             }
         }
-        best.map(|(left, _, beside)| (left, beside))
+        best.map(|(left, _, neighbour)| (left, neighbour))
     }
 
     /// The ratio of every token.
@@ -565,7 +565,7 @@ fn token_methods(batch: &[Group]) -> Vec<(Configured, String, Option<Label>)> {
         let method_with_settings = methods::parse(method, &settings).ok()?;
         let command = format!("{method} {settings}").trim_end().to_owned();
         let usable =
-            !method_with_settings.method.credit_reads_tokens() || has_evidence(batch, &method_with_settings);
+            !method_with_settings.method.credit_reads_tokens() || has_inputs(batch, &method_with_settings);
         usable.then_some((method_with_settings, command, label))
     };
     named.chain(variants).filter_map(configured).collect()

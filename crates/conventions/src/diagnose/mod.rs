@@ -1,4 +1,4 @@
-//! Search for the convention behind given numbers: advantages, losses of tokens, a gradient or a loss, on a known batch.
+//! Search for the convention that explains given numbers: advantages, losses of tokens, a gradient or a loss, on a known batch.
 //!
 //! [`diagnose`] is a pure search. Advantages are compared with those of every entry of [`super::all`]. A loss is the product of three choices, the
 //! loss of a token, the KL term and the reduction; all combinations are tried, the KL coefficient and a common factor (gradient accumulation,
@@ -12,7 +12,7 @@ mod remainder;
 
 pub use remainder::Remainder;
 
-use grpo_lambda::group::{EvidenceKind, Group};
+use grpo_lambda::group::{Group, InputKind};
 
 /// Numbers per token, response by response in flat order.
 pub type Rows = Vec<Vec<f64>>;
@@ -96,7 +96,7 @@ pub struct Found {
     pub matches: Vec<Candidate>,
     /// The best explanation where none is within the tolerance.
     pub nearest: Option<Candidate>,
-    /// The unexplained rest, with the method and settings it was taken beside.
+    /// The unexplained rest, with the method and settings it was taken next to.
     pub remainder: Option<(Remainder, String)>,
     /// Number of explanations tried.
     pub tried: usize,
@@ -126,8 +126,8 @@ impl Found {
             };
         }
         // Numbers known to the last bit tell conventions apart that differ by less than the tolerance.
-        let alike = tolerance.min((INDISTINGUISHABLE * best).max(ROUNDING));
-        tried.retain(|c| c.error <= alike);
+        let equal = tolerance.min((INDISTINGUISHABLE * best).max(ROUNDING));
+        tried.retain(|c| c.error <= equal);
         let tried = simplest(tried);
         Found { quantity, matches: tried, nearest: None, remainder: None, tried: count, note: String::new() }
     }
@@ -154,7 +154,7 @@ fn simplest(matches: Vec<Candidate>) -> Vec<Candidate> {
     found
 }
 
-/// Two explanations whose errors are within this factor of each other are not told apart.
+/// Two explanations whose errors are within this factor of each other are not distinguished.
 const INDISTINGUISHABLE: f64 = 30.0;
 /// An error that is rounding in 64 bits.
 const ROUNDING: f64 = 1e-12;
@@ -180,7 +180,7 @@ impl Diagnosis {
     }
 }
 
-/// Finds the convention behind `theirs`, computed on `batch` at log-probabilities `logps` in flat order.
+/// Finds the convention that gives `theirs`, computed on `batch` at log-probabilities `logps` in flat order.
 ///
 /// A loss is explained with their advantages where these are given, else with the advantages of each convention in turn.
 ///
@@ -199,7 +199,7 @@ pub fn diagnose(batch: &[Group], logps: &[Vec<f64>], theirs: &Theirs, assumed: &
     };
     let search = losses::Search::new(batch, logps, &credits, assumed);
     let missing = missing(batch, theirs);
-    let told = |found: Found| match found.explained() || !found.note.is_empty() || missing.is_empty() {
+    let reported = |found: Found| match found.explained() || !found.note.is_empty() || missing.is_empty() {
         true => found,
         false => Found { note: missing.clone(), ..found },
     };
@@ -214,20 +214,20 @@ pub fn diagnose(batch: &[Group], logps: &[Vec<f64>], theirs: &Theirs, assumed: &
             .advantages
             .as_ref()
             .map(|given| advantages::explain(batch, &known, given, assumed)),
-        token_losses: theirs.token_losses.as_ref().map(|given| told(search.token_losses(given))),
-        gradient: gradient.map(told),
-        loss: search.batch_loss(theirs, &corrections).map(told),
+        token_losses: theirs.token_losses.as_ref().map(|given| reported(search.token_losses(given))),
+        gradient: gradient.map(reported),
+        loss: search.batch_loss(theirs, &corrections).map(reported),
     }
 }
 
 /// The inputs that would decide what nothing explains, in words; empty where none is missing.
 fn missing(batch: &[Group], theirs: &Theirs) -> String {
     let responses = || batch.iter().flat_map(|g| &g.responses);
-    let lacks = |kind: EvidenceKind| responses().any(|r| !kind.is_in(r));
+    let lacks = |kind: InputKind| responses().any(|r| !kind.is_in(r));
     let all = [
         (theirs.advantages.is_none(), IN_ORDER),
-        (lacks(EvidenceKind::SamplerLogps), OF_SAMPLER),
-        (lacks(EvidenceKind::RefLogps), OF_REFERENCE),
+        (lacks(InputKind::SamplerLogps), OF_SAMPLER),
+        (lacks(InputKind::RefLogps), OF_REFERENCE),
     ];
     all.into_iter().filter(|(lacks, _)| *lacks).map(|(_, text)| text).collect::<Vec<_>>().join("; ")
 }
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn of_explanations_that_fit_alike_those_without_a_factor_stay_then_those_with_a_whole_one() {
+    fn of_explanations_that_fit_equally_those_without_a_factor_stay_then_those_with_a_whole_one() {
         let [plain, near] = [candidate("plain", 1e-13, 1.0), candidate("near", 1e-13, 1.0 + 5e-6)];
         let [twice, third] = [candidate("twice", 1e-13, 2.0), candidate("third", 1e-13, 1.0 / 3.0)];
         let [odd, turned] = [candidate("odd", 1e-13, 0.7), candidate("turned", 1e-13, -2.0)];
@@ -277,16 +277,16 @@ mod tests {
         assert_eq!(kept(&[odd.clone(), candidate("many", 1e-13, 64.0005)]), ["many"]);
         assert_eq!(kept(&[odd.clone(), candidate("no number", 1e-13, 64.005)]), ["odd", "no number"]);
         assert_eq!(kept(&[odd.clone(), turned]), ["odd", "turned"]);
-        // One explanation is told once; the same words under another command are another.
+        // One explanation is reported once; the same words under another command are another.
         let other = Candidate { command: "with other settings".to_owned(), ..odd.clone() };
         assert_eq!(kept(&[odd.clone(), odd.clone(), other]), ["odd", "odd"]);
     }
 
     #[test]
     fn explanations_that_fit_worse_are_dropped_and_none_within_the_tolerance_leaves_the_nearest() {
-        let [best, alike, worse] =
+        let [best, equal, worse] =
             [1e-11, 2.9e-10, 3.1e-10].map(|error| candidate(&format!("{error}"), error, 1.0));
-        assert_eq!(kept(&[worse.clone(), alike, best]), ["0.00000000001", "0.00000000029"]);
+        assert_eq!(kept(&[worse.clone(), equal, best]), ["0.00000000001", "0.00000000029"]);
         let at = Found::from("loss", vec![candidate("at", 1e-6, 1.0)], 1e-6);
         assert_eq!((at.matches.len(), at.nearest), (1, None));
         let above =

@@ -96,12 +96,12 @@ impl Painter<'_, '_> {
             let y = below + (i as f64 + 0.5) * LABEL * LEADING;
             self.canvas.text((f.x(0.5), y), text, pen(LABEL), Anchor::Middle, false)?;
         }
-        let mut beside = f.left - TICK_LENGTH - TICK_GAP - cell.y_ticks.depth - 6.0;
+        let mut neighbour = f.left - TICK_LENGTH - TICK_GAP - cell.y_ticks.depth - 6.0;
         if !self.panel.y.groups.is_empty() {
-            beside = self.groups(beside - GROUP_GAP)?;
+            neighbour = self.groups(neighbour - GROUP_GAP)?;
         }
         for (i, text) in cell.y_label.iter().rev().enumerate() {
-            let x = beside - (i as f64 + 0.5) * LABEL * LEADING;
+            let x = neighbour - (i as f64 + 0.5) * LABEL * LEADING;
             self.canvas.text((x, f.y(0.5, true)), text, pen(LABEL), Anchor::Middle, true)?;
         }
         Ok(())

@@ -37,7 +37,7 @@ pub fn conditional(method: &dyn Method, situation: &Situation, draws: usize, see
     let (mut total, mut all) = (vec![0.0; edges], Vec::with_capacity(draws));
     let mut path = Vec::new();
     for _ in 0..draws {
-        // Anew for every draw: evidence may be random.
+        // Again for every draw: extra inputs may be random.
         let atoms = evaluated.atoms();
         let mut responses = vec![atoms[0].response.clone()];
         for _ in 1..g {

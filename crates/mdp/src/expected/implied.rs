@@ -48,7 +48,7 @@ pub fn implied(method: &dyn Method, situation: &Situation) -> Result<Expected, E
     Ok(Expected { credit: evaluated.per_visit(&summed), update, variance })
 }
 
-/// True if a method looks at the total length of the other responses, beside their rewards.
+/// True if a method looks at the total length of the other responses, next to their rewards.
 fn looks_at_length(method: &dyn Method) -> Result<bool, ExpectedError> {
     match method.coupling() {
         Coupling::Rewards => Ok(false),
@@ -276,7 +276,7 @@ impl Weights {
     }
 }
 
-/// The credit of `response` among stand-ins with these rewards and this total length.
+/// The credit of `response` among placeholders with these rewards and this total length.
 fn credit_among(method: &dyn Method, response: &Response, others: &Others, classes: &Classes) -> Credit {
     let count: usize = others.0.iter().map(|&c| usize::from(c)).sum();
     // Any lengths with the right sum will do: the method only sees the sum.
@@ -288,7 +288,7 @@ fn credit_among(method: &dyn Method, response: &Response, others: &Others, class
             let len = total / count + usize::from(i < total % count);
             responses.push(Response {
                 ref_logps: response.ref_logps.as_ref().map(|_| vec![0.0; len]),
-                evidence: response.evidence.filled(len, 0.0),
+                extra_inputs: response.extra_inputs.filled(len, 0.0),
                 ..Response::graded(vec![0.0; len], reward)
             });
         }

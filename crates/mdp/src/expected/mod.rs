@@ -50,7 +50,7 @@ pub use sampled::{Sampled, sampled, sampled_in_sets};
 pub use set_moments::SetMoments;
 pub use shifts::{code_intervals, response_at};
 
-use super::evidence::{Exact, Provider};
+use super::extra_inputs::{Exact, Provider};
 use super::policy::pull_back;
 use super::{EdgeId, LeafId, Oracle, Tabular, Tree};
 use grpo_lambda::group::Response;
@@ -66,8 +66,8 @@ pub struct Situation<'a> {
     pub current: &'a Tabular,
     /// The reference policy of a KL term.
     pub reference: Option<&'a Tabular>,
-    /// Source of evidence; `None`: everything a table gives, exactly, with the exact critic.
-    pub evidence: Option<&'a dyn Provider>,
+    /// Source of extra inputs; `None`: everything a table gives, exactly, with the exact critic.
+    pub extra_inputs: Option<&'a dyn Provider>,
     /// Responses per group, at least 2.
     pub group_size: usize,
 }
@@ -75,7 +75,14 @@ pub struct Situation<'a> {
 impl<'a> Situation<'a> {
     /// On-policy, without a reference.
     pub fn on_policy(tree: &'a Tree, policy: &'a Tabular, group_size: usize) -> Self {
-        Situation { tree, behaviour: policy, current: policy, reference: None, evidence: None, group_size }
+        Situation {
+            tree,
+            behaviour: policy,
+            current: policy,
+            reference: None,
+            extra_inputs: None,
+            group_size,
+        }
     }
 }
 
@@ -123,7 +130,7 @@ struct Evaluated<'a> {
     current: Oracle<'a>,
     reference: Option<Vec<f64>>,
     exact: Exact,
-    evidence: Option<&'a dyn Provider>,
+    extra_inputs: Option<&'a dyn Provider>,
     group_size: usize,
 }
 
@@ -143,7 +150,7 @@ impl<'a> Evaluated<'a> {
         Evaluated {
             tree: s.tree,
             exact: Exact::new(&behaviour),
-            evidence: s.evidence,
+            extra_inputs: s.extra_inputs,
             behaviour,
             current: Oracle::new(s.tree, s.current),
             reference: s.reference.map(|r| r.log_probs(s.tree)),
@@ -151,7 +158,7 @@ impl<'a> Evaluated<'a> {
         }
     }
 
-    /// A response as a method sees it, with its evidence.
+    /// A response as a method sees it, with its extra inputs.
     fn response(&self, leaf: LeafId, path: &[usize], reward: f64) -> Response {
         let along = |per_edge: &[f64]| path.iter().map(|&e| per_edge[e]).collect::<Vec<_>>();
         Response {
@@ -160,7 +167,7 @@ impl<'a> Evaluated<'a> {
             ref_logps: self.reference.as_deref().map(along),
             reward: Some(reward),
             truncated: self.tree.truncated(leaf),
-            evidence: self.evidence.unwrap_or(&self.exact).evidence(leaf, path),
+            extra_inputs: self.extra_inputs.unwrap_or(&self.exact).extra_inputs(leaf, path),
         }
     }
 

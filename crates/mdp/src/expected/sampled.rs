@@ -134,9 +134,9 @@ mod tests {
     #[test]
     fn the_error_of_the_noise_is_its_spread_over_simulations() {
         for task in ["pivot", "chain"] {
-            let told: Vec<(f64, f64)> =
-                (0..200).map(|seed| simulated(task, "rloo", 200, seed).noise.expect("told")).collect();
-            let mean = |value: &dyn Fn(&(f64, f64)) -> f64| told.iter().map(value).sum::<f64>() / 200.0;
+            let reported: Vec<(f64, f64)> =
+                (0..200).map(|seed| simulated(task, "rloo", 200, seed).noise.expect("reported")).collect();
+            let mean = |value: &dyn Fn(&(f64, f64)) -> f64| reported.iter().map(value).sum::<f64>() / 200.0;
             let level = mean(&|t| t.0);
             let spread = mean(&|t| (t.0 - level).powi(2)).sqrt();
             let stated = mean(&|t| t.1);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_that_hides_the_mean_is_not_told() {
+    fn noise_that_hides_the_mean_is_inconclusive() {
         assert_eq!(simulated("parity", "spo_tree", 100, 0).noise, None);
     }
 }

@@ -1,11 +1,11 @@
 //! [`Maskable`]: a small parametric policy. Its input tokens can be masked and differentiated, for the scores of OAR; its hidden units can
 //! be compared, for SHEAR.
 
-mod evidence;
+mod extra_inputs;
 mod fit;
 mod scores;
 
-pub use evidence::MaskableEvidence;
+pub use extra_inputs::MaskableInputs;
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;

@@ -25,7 +25,7 @@ pub struct Size {
 /// The size of an MDP over `tokens` tokens with responses of at most `horizon` tokens; `forbidden[i]` are illegal at prefixes that match
 /// `illegal[i]`. The count stops at the first length at which there are more than `limit` responses.
 ///
-/// Prefixes of one kind have the same responses behind them, and there are no more kinds than tokens in the patterns, so that the time does not grow
+/// Prefixes of one kind have the same responses after them, and there are no more kinds than tokens in the patterns, so that the time does not grow
 /// with the number of responses.
 pub(super) fn counted(
     limit: usize,
@@ -86,10 +86,10 @@ mod tests {
                 size.responses += 1.0;
             } else {
                 prefix.push(token);
-                let behind = enumerated(prefix, horizon, illegal, forbidden);
-                size.responses += behind.responses;
-                size.edges += behind.edges;
-                size.prefix_tokens += behind.prefix_tokens;
+                let after = enumerated(prefix, horizon, illegal, forbidden);
+                size.responses += after.responses;
+                size.edges += after.edges;
+                size.prefix_tokens += after.prefix_tokens;
                 prefix.pop();
             }
         }

@@ -89,7 +89,7 @@ pub struct TableMdp {
     pub horizon: usize,
     /// The discount γ, in `[0,1]`; 1 by default.
     pub gamma: f64,
-    /// The reading of rewards; binary by default.
+    /// The meaning of rewards; binary by default.
     pub reward_kind: RewardKind,
     /// The reward of a response that matches no entry of `rewards`; 0 by default.
     pub default_reward: f64,

@@ -5,8 +5,9 @@ use crate::{Rules, Tabular, Tree, TreeError};
 
 /// Up to `filler` tokens `um`, each at will, then an answer, EOS. Rewarded iff the answer is `answer0`, however much was said before it.
 ///
-/// Shows: `um` has advantage exactly 0 everywhere, because the policy answers alike after any number of them; whatever an update does to it is bias from
-/// the length of responses. `J* = 1`; the initial policy says `um` with probability `chatter` and then answers right with `skill`: `J = skill`.
+/// Shows: `um` has advantage exactly 0 everywhere, because the policy answers in the same way after any number of them; whatever an update does to
+/// it is bias from the length of responses. `J* = 1`; the initial policy says `um` with probability `chatter` and then answers right with `skill`:
+/// `J = skill`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DistractorLength {
     /// The most filler tokens, at least 1.

@@ -6,7 +6,7 @@ use crate::{Rules, Tree, TreeError};
 /// Filler tokens, one decision between `right` and `wrong` at a fixed position, more filler, EOS: rewarded
 /// iff `right`.
 ///
-/// Shows: under a policy that decides alike after every filler, with probability `P` for `right`, the
+/// Shows: under a policy that decides in the same way after every filler, with probability `P` for `right`, the
 /// advantage is `1 - P` of `right`, `-P` of `wrong` and exactly 0 of every other token, so that credit
 /// anywhere else is noise. All responses have the same length. `J* = 1`; the uniform initial policy has
 /// `J = 1/2`.

@@ -123,7 +123,7 @@ impl Chat<'_> {
         if room == 0 || prompt.ids().is_empty() {
             self.said.pop();
             say(&format!(
-                "the conversation has {} tokens, and the model's limit is {limit} (max_position_embeddings): this line is not asked; /reset begins anew",
+                "the conversation has {} tokens, and the model's limit is {limit} (max_position_embeddings): this line is not asked; /reset begins again",
                 prompt.ids().len()
             ));
             return Ok(None);

@@ -127,7 +127,7 @@ fn of_methods(args: &CompareArgs, methods: &str) -> Result<(), Failure> {
     let seeds = args.seeds.unwrap_or(5);
     let preset = args.preset.as_deref().unwrap_or("tiny");
     let run = args.run.as_deref().unwrap_or(Path::new("runs/compare"));
-    let entrants = compare::parse_methods(methods).map_err(Failure::refused)?;
+    let entries = compare::parse_methods(methods).map_err(Failure::refused)?;
     if let Some(word) = args.words.iter().find(|word| word.starts_with("method.")) {
         return Err(Failure::refused(format!(
             "{word}: in a comparison a setting belongs to one method, as in --methods grpo:{}",
@@ -135,11 +135,11 @@ fn of_methods(args: &CompareArgs, methods: &str) -> Result<(), Failure> {
         )));
     }
     let base = Config::resolve(preset, &args.words).map_err(Failure::refused)?;
-    let plan = Plan::new(entrants, seeds, args.ablate_rate, base)?;
-    for entrant in &plan.entrants {
-        let config = plan.base.with(&entrant.overrides()).map_err(Failure::refused)?;
+    let plan = Plan::new(entries, seeds, args.ablate_rate, base)?;
+    for entry in &plan.entries {
+        let config = plan.base.with(&entry.overrides()).map_err(Failure::refused)?;
         for idle in config.idle() {
-            say(&format!("warning: {}: {idle}", entrant.label));
+            say(&format!("warning: {}: {idle}", entry.label));
         }
     }
     use_threads(plan.base.threads)?;
@@ -155,7 +155,7 @@ fn of_methods(args: &CompareArgs, methods: &str) -> Result<(), Failure> {
 }
 
 fn announce(plan: &Plan, directory: &Path) {
-    let names: Vec<&str> = plan.entrants.iter().map(|e| e.label.as_str()).collect();
+    let names: Vec<&str> = plan.entries.iter().map(|e| e.label.as_str()).collect();
     say(&format!(
         "{} over {} seeds: {} supervised stages of {} steps, then {} RL runs of {} steps{}; results in {} (the same \
          command resumes)",

@@ -59,7 +59,7 @@ impl JsonLine {
         Failure::refused(format!("{}: {what}", self.place))
     }
 
-    /// The fields beside these, as they stand.
+    /// The fields besides these, as they stand.
     pub(super) fn others(&self, known: &[&str]) -> serde_json::Map<String, Value> {
         let others = self.fields.iter().filter(|(key, _)| !known.contains(&key.as_str()));
         others.map(|(key, value)| (key.clone(), value.clone())).collect()

@@ -96,7 +96,7 @@ commands! {
     Records(records::RecordsArgs),
     /// Several methods from the same supervised starts over several seeds, with intervals; resumes
     Compare(compare::CompareArgs),
-    /// The paper's tables: plan, run or resume their cells, and ours beside the paper's numbers
+    /// The paper's tables: plan, run or resume their cells, and ours next to the paper's numbers
     Reproduce(reproduce::ReproduceArgs),
     /// Sample or decode responses to prompts
     Generate(generate::GenerateArgs),

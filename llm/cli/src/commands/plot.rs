@@ -69,8 +69,8 @@ fn failure(error: DrawError) -> Failure {
 
 /// The lines that name figures.
 pub(super) fn figure_lines(drawn: &[PathBuf]) -> String {
-    let beside = |path: &Path| format!("figure       {} (and .svg)\n", path.display());
-    drawn.iter().map(|path| beside(path)).collect()
+    let neighbour = |path: &Path| format!("figure       {} (and .svg)\n", path.display());
+    drawn.iter().map(|path| neighbour(path)).collect()
 }
 
 /// The line that names a figure, or says why there is none: one that cannot be drawn is no reason to fail what is done.

@@ -13,7 +13,7 @@ use grpo_lambda_studies::reproduce::axes::{PaperModel, benchmarks};
 use grpo_lambda_studies::reproduce::cost::{self, Assumptions, PlanLine, bytes, trained};
 use grpo_lambda_studies::reproduce::grid::{Cell, CellFilter, Tables};
 use grpo_lambda_studies::reproduce::readiness;
-use grpo_lambda_studies::reproduce::run::{CellScore, Grid, TrainedCell, on_stand_ins};
+use grpo_lambda_studies::reproduce::run::{CellScore, Grid, TrainedCell, on_toy_problems};
 use grpo_lambda_studies::reproduce::scale::Scale;
 use grpo_lambda_studies::reproduce::table::PaperTable;
 use grpo_lambda_studies::sweep::SweepError;
@@ -89,7 +89,7 @@ impl Command for ReproduceArgs {
         say(&format!("{tables}: {cells}, in {directory} (the same command resumes)"));
         let command = crate::words::line();
         match grid.scale {
-            Scale::Tiny => grid.run(kept, &command, &on_stand_ins)?,
+            Scale::Tiny => grid.run(kept, &command, &on_toy_problems)?,
             Scale::Full => {
                 readiness::check(grid, kept, &self.data)?;
                 grid.run(kept, &command, &|trained: TrainedCell<'_>| on_benchmarks(trained, &self.data))?;
@@ -141,7 +141,7 @@ impl Request {
     }
 }
 
-/// The tables with what is done of them, also written beside the runs.
+/// The tables with what is done of them, also written next to the runs.
 fn filled(Request { tables, grid, all, .. }: &Request, command: &str) -> Result<String, Failure> {
     let done = grid.statuses(all)?;
     let mut text: String = grid.scale.legend().iter().map(|line| format!("{line}\n")).collect();
@@ -152,7 +152,7 @@ fn filled(Request { tables, grid, all, .. }: &Request, command: &str) -> Result<
     Ok(text)
 }
 
-/// Writes a table beside the runs; the lines that say where.
+/// Writes a table next to the runs; the lines that say where.
 fn write(table: &PaperTable, grid: &Grid, command: &str) -> Result<String, DiskError> {
     let directory = grid.directory.join("tables");
     let disk = Disk::default().inside(&grid.directory)?;
@@ -258,7 +258,7 @@ fn plan(request: &Request, data: &Path) -> Result<String, SweepError> {
     }
     let on = match grid.scale {
         Scale::Full => "the paper's models",
-        Scale::Tiny => "stand-ins",
+        Scale::Tiny => "toy models",
     };
     let legend: String = grid.scale.legend().iter().map(|line| format!("{line}\n")).collect();
     let needed = readiness::text(&readiness::needs(grid, cells, data)?);

@@ -17,7 +17,7 @@ use crate::failed;
 use crate::model::Model;
 use crate::pass::{self, Slopes};
 
-/// A model in training. The policy is what the full-precision weights round to, with the adapter beside them unmerged.
+/// A model in training. The policy is what the full-precision weights round to, with the adapter next to them unmerged.
 pub struct CandleEngine {
     model: Model,
     reference: Option<Model>,
@@ -183,7 +183,7 @@ impl Engine for CandleEngine {
         Ok(self.take_weights().map_err(|e| self.failed(e))?)
     }
 
-    fn evidence_model(&self) -> Option<&Decoder<f32>> {
+    fn input_model(&self) -> Option<&Decoder<f32>> {
         None
     }
 }

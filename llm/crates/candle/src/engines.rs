@@ -1,4 +1,4 @@
-//! [`WithCandle`]: the engines of a run, and candle's beside them.
+//! [`WithCandle`]: the engines of a run, and candle's next to them.
 
 use std::path::Path;
 

@@ -44,7 +44,7 @@ impl Model {
         Ok(model)
     }
 
-    /// A copy with this adapter beside its weights, unmerged: in bf16 the sum of the two would lose the adapter's smallest changes.
+    /// A copy with this adapter next to its weights, unmerged: in bf16 the sum of the two would lose the adapter's smallest changes.
     pub(crate) fn with_adapter(mut self, settings: &LoraSettings, adapter: &Parameters<f32>) -> Result<Self> {
         self.scale = settings.scale();
         for (name, tensor) in adapter {

@@ -25,8 +25,10 @@ type Sizes = (usize, usize, usize, usize);
 
 fn sizes(x: &Layout, y: &Layout) -> Result<Sizes> {
     let (a, b) = (x.dims(), y.dims());
-    let ([before @ .., m, k], [beside @ .., inner, n]) = (a, b) else { bail!("no matrices: {a:?}, {b:?}") };
-    if before != beside || k != inner {
+    let ([before @ .., m, k], [neighbour @ .., inner, n]) = (a, b) else {
+        bail!("no matrices: {a:?}, {b:?}")
+    };
+    if before != neighbour || k != inner {
         bail!("shapes of a product: {a:?} by {b:?}");
     }
     Ok((before.iter().product(), *m, *n, *k))

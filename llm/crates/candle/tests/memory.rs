@@ -1,4 +1,4 @@
-//! Memory of a gradient a layer at a time, beside that of one graph. Alone in its process, whose peak it reads.
+//! Memory of a gradient a layer at a time, next to that of one graph. Alone in its process, whose peak it reads.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)] // a test that cannot read its memory should stop there
 

@@ -2,10 +2,10 @@
 
 pub mod device;
 pub mod disk;
-pub mod drift;
 pub mod generate;
 pub mod lora;
 mod lora_error;
+pub mod mismatch;
 pub mod model;
 pub mod optim;
 pub mod pack;

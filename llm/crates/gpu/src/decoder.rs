@@ -6,7 +6,7 @@
 //! # Exactness
 //!
 //! A step repeats to the bit, with or without recomputation. A token's log-probability does not have the same bits in every batch, as
-//! it has on the CPU: the library behind [`Device::gemm`](super::Device::gemm) chooses its order of summation by the sizes of the
+//! it has on the CPU: the library of [`Device::gemm`](super::Device::gemm) chooses its order of summation by the sizes of the
 //! matrices.
 
 use std::sync::{Arc, Mutex, PoisonError};

@@ -8,10 +8,10 @@
 //! | `gemm`, [`ledger`] | its words: [`Gemm`]; the account of what is allocated |
 //! | [`ptr`] | typed pointers into device memory |
 //! | `buffer`, `array` | memory that is freed when dropped: bytes, and elements of one type |
-//! | [`kernels`] | the kernels' source, and beside each file the typed launches |
+//! | [`kernels`] | the kernels' source, and next to each file the typed launches |
 //! | `flat`, `layout` | named tensors in one flat array; the place of every parameter of a decoder in one |
 //! | [`weights`], `gradients` | such arrays on a device |
-//! | [`lora`] | adapters beside frozen weights |
+//! | [`lora`] | adapters next to frozen weights |
 //! | `decoder` | [`GpuDecoder`]: log-probabilities of a batch of rows, and their gradient |
 //! | `batch`, `layer`, `heads`, `attention`, `projection`, `lm_head` | its parts |
 //! | [`optim`] | AdamW |
@@ -23,8 +23,8 @@
 //! | [`dry`] | the dry run: memory and work of a step, counted before it is run |
 //! | `check` | every kernel against its contract, on any device |
 //!
-//! Two devices stand behind the seam. CUDA (feature `driver`, and `cuda` for runs to find a card) compiles the kernels when it
-//! starts; in the tests its libraries are stand-ins, behind which a machine executes the compiled kernels on the CPU. The dry
+//! Two devices stand at the seam. CUDA (feature `driver`, and `cuda` for runs to find a card) compiles the kernels when it
+//! starts; in the tests its libraries are substitutes, in which a machine executes the compiled kernels on the CPU. The dry
 //! run executes nothing; since it follows the very code of a step, it counts what a step allocates.
 
 mod array;

@@ -1,7 +1,7 @@
 //! Low-rank adapters on a device: `y = x W^T + s (x A^T) B^T`, with `W` frozen and never merged.
 //!
 //! Settings, names and initial values are those of [`grpo_lambda_decoder::lora`], which computes `W + s B A` once. Here the thin products are
-//! computed beside the wide one, so `W` has no gradient buffer, and the weights without the adapter are the reference of a KL term.
+//! computed next to the wide one, so `W` has no gradient buffer, and the weights without the adapter are the reference of a KL term.
 //!
 //! The `A`s of projections that read one input (queries, keys and values; gate and up) are rows of one matrix, so `x A^T` is one
 //! product; every `B` adds to its own columns of the packed output.

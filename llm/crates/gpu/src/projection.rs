@@ -1,4 +1,4 @@
-//! A layer's four packed matrices, with or without an adapter beside them: `y = x W^T + s (x A^T) B^T`, and back.
+//! A layer's four packed matrices, with or without an adapter next to them: `y = x W^T + s (x A^T) B^T`, and back.
 
 use grpo_lambda_decoder::device::DeviceError;
 use grpo_lambda_decoder::model::ModelConfig;
@@ -12,7 +12,7 @@ use super::lora::{Adapter, PackedAdapter};
 use super::ptr::{Access, Ptr, PtrMut, Real};
 use super::weights::Weights;
 
-/// The weights of a decoder, and an adapter beside them or none.
+/// The weights of a decoder, and an adapter next to them or none.
 #[derive(Clone, Copy, Debug)]
 pub struct Network<'a> {
     /// The weights.

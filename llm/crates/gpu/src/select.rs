@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn candle_takes_the_cpu_unless_it_is_told() {
+    fn candle_takes_the_cpu_unless_it_is_reported() {
         let chosen = |preference, dtype| CandleDevice::choose(preference, dtype).describe();
         assert_eq!(chosen(DevicePreference::Auto, None), "on the CPU in f32 by candle");
         assert_eq!(chosen(DevicePreference::Cpu, Some(Dtype::Bf16)), "on the CPU in bf16 by candle");

@@ -42,7 +42,7 @@ pub struct Answer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Choice {
     pub(super) letter: char,
-    /// True if nothing stands behind it.
+    /// True if nothing stands after it.
     alone: bool,
 }
 
@@ -279,8 +279,8 @@ fn are_ends(reference: &Node, listed: &Reading) -> bool {
 /// four or more.
 fn is_decimal(text: &str) -> bool {
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-    text.trim_start_matches('-').split_once(',').is_some_and(|(whole, behind)| {
-        digits(whole) && digits(behind) && whole.len() == 1 && !matches!(behind.len(), 1 | 3)
+    text.trim_start_matches('-').split_once(',').is_some_and(|(whole, after)| {
+        digits(whole) && digits(after) && whole.len() == 1 && !matches!(after.len(), 1 | 3)
     })
 }
 
@@ -407,7 +407,7 @@ pub(super) fn choice(text: &str, readings: &[Reading]) -> Option<Choice> {
     (closed && !names_another(&after[1..])).then_some(Choice { letter: upper, alone: false })
 }
 
-/// True if the text behind a choice names one more: `or (B)`, `(B)(C)`, `B. C.`, `/(B)`.
+/// True if the text after a choice names one more: `or (B)`, `(B)(C)`, `B. C.`, `/(B)`.
 fn names_another(text: &str) -> bool {
     let text = text.trim_start_matches(['}', ' ', '~']);
     let mark = |c: char| ('A'..='J').contains(&c);
@@ -430,7 +430,7 @@ fn names_another(text: &str) -> bool {
     begins || listed || bracketed
 }
 
-/// The text behind the letter of a choice, as an answer of its own.
+/// The text after the letter of a choice, as an answer of its own.
 fn choice_text(text: &str) -> Option<Reading> {
     let (_, after) = without_text_commands(text).split_once([')', '.', ':'])?;
     let after = after.trim_start_matches(['}', ' ', '~']);

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn poles_and_degrees_out_of_bounds_are_told_apart_from_values() {
+    fn poles_and_degrees_out_of_bounds_are_distinguished_from_values() {
         let zero = || Node::Sum(vec![(Sign::Plus, x()), (Sign::Minus, x())]);
         assert_eq!(at(&Node::Product(vec![(false, x()), (true, zero())])), Value::Pole);
         assert_eq!((at(&power(zero(), 0)), at(&power(zero(), -1))), (Value::Pole, Value::Pole));

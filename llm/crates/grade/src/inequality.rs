@@ -146,7 +146,7 @@ pub(super) fn subject(node: &Node, budget: &mut Budget) -> Option<Node> {
             None => described(first, rest, budget).map(|d| d.subject),
         },
         Node::List(items) | Node::All(items) => {
-            // One inequality makes points and memberships beside it parts of a set.
+            // One inequality makes points and memberships next to it parts of a set.
             let mut found = None;
             for item in items {
                 let Node::Chain(first, rest, _) = item else { return None };

@@ -15,8 +15,8 @@
 //!   `field.rs`); a "different" from there is proved. Constants with radicals, pi, e, logarithms or trigonometric
 //!   functions are evaluated with an error bound to 256 and then 640 bits: apart by more than the bound is proved
 //!   different, closer than 2^-128 of their size is called equal. Other expressions with symbols are evaluated at
-//!   seeded points, their symbols being positive numbers (with either sign beside an absolute value, whole numbers
-//!   beside floors and factorials).
+//!   seeded points, their symbols being positive numbers (with either sign next to an absolute value, whole numbers
+//!   next to floors and factorials).
 //! - Two known units of different dimension make the answers differ; so do two of one dimension where conversion is
 //!   off.
 //! - A list without brackets has no order, a tuple has one; `(1,2)` is not `[1,2]`. `\log` is to base 10.

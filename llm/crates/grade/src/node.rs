@@ -148,7 +148,7 @@ pub(super) enum Node {
     Time(Clock),
     Degrees(Box<Node>),
     Percent(Box<Node>),
-    /// A value with the words behind it.
+    /// A value with the words after it.
     Unit(Box<Node>, Unit),
     /// Digits in a base: `52_8`.
     Numeral(BigInt, u32),

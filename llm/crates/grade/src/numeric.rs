@@ -178,7 +178,7 @@ fn whole(n: i64, p: usize) -> Result<Ball, Reason> {
     Ball::rational(&BigRational::from_integer(n.into()), p)
 }
 
-/// The steps of a root, a power or a function; a complex number has an angle beside its logarithm and exponential.
+/// The steps of a root, a power or a function; a complex number has an angle next to its logarithm and exponential.
 fn steps(x: &Ball, p: usize) -> u64 {
     let each = if x.real().is_none() { 16 } else { 3 };
     each * p as u64

@@ -26,7 +26,7 @@ named! {
         PlusMinus "plus_minus",
         /// Words are compared without case and punctuation.
         Words "words",
-        /// A choice is its letter, whatever stands behind it.
+        /// A choice is its letter, whatever stands after it.
         Choice "choice",
         /// A unit, a currency or a counted noun that only one side has says nothing; words that change or judge a value do.
         UnitDropped "unit_dropped",
@@ -46,7 +46,7 @@ named! {
         SixDigits "six_digits",
         /// An expression whose arithmetic is still to be done is its value: `18 + 3` is 21.
         Evaluated "evaluated",
-        /// Words behind a number that are neither a unit nor a noun in the plural say nothing.
+        /// Words after a number that are neither a unit nor a noun in the plural say nothing.
         AnyNoun "any_noun",
         /// Points, blanks and apostrophes part thousands: `1.234.567`, `12 345`.
         Thousands "thousands",
@@ -58,7 +58,7 @@ named! {
         Solutions "solutions",
         /// `x + y = 5` and `AB = 5` answer 5, and `\sin x = a` answers a.
         NamedValue "named_value",
-        /// The side behind `\approx` may answer if it is the exact side rounded to the digits written.
+        /// The side after `\approx` may answer if it is the exact side rounded to the digits written.
         Approximation "approximation",
         /// A tuple is the list of its entries in that order, and so are assignments to its names; a pair is no answer to a list of two.
         TupleList "tuple_list",

@@ -97,12 +97,12 @@ fn replaced(
     }
     for (i, other) in known.iter().enumerate() {
         let Node::Apply(f, others) = other else { continue };
-        let alike = |(x, y): (&Node, &Node), budget: &mut Budget| {
+        let equal = |(x, y): (&Node, &Node), budget: &mut Budget| {
             x == y || x.is_expression() && y.is_expression() && same(x, y, budget) == Ok(true)
         };
         if f == name
             && others.len() == arguments.len()
-            && others.iter().zip(arguments).all(|pair| alike(pair, budget))
+            && others.iter().zip(arguments).all(|pair| equal(pair, budget))
         {
             return Ok(Node::Symbol(format!("value {i}")));
         }

@@ -14,7 +14,7 @@ pub(super) fn read(text: &str) -> Node {
     parse::parse(text, Spelling::STRICT, &mut budget()).unwrap_or_else(|e| panic!("{text}: {e}")).node
 }
 
-/// The lines of a table: the title of their section, behind `## `, and their fields; `⏎` is a line break.
+/// The lines of a table: the title of their section, after `## `, and their fields; `⏎` is a line break.
 pub(super) fn cases(table: &str) -> Vec<(&str, Vec<String>)> {
     let mut section = "";
     let mut found = Vec::new();

@@ -54,7 +54,7 @@ pub(super) fn canonical(word: &str) -> Option<&'static str> {
     entry(word).or_else(folded).map(|entry| entry.names[0])
 }
 
-/// The words behind a value.
+/// The words after a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
     /// A unit in canonical spelling: `cm^2`, `km/hour`.
@@ -63,7 +63,7 @@ pub(super) enum Unit {
     Noun(String),
 }
 
-/// Words behind a number that change it or judge it.
+/// Words after a number that change it or judge it.
 const CHANGES: &str = "squared|cubed|factorial|root|roots|inverse|reciprocal|doubled|doubles|halved|tripled|\
     fails|failed|twice|half|halves|tens|gross|\
     dozen|dozens|score|choose|power|powers|mod|modulo|not|no|never|none|wrong|incorrect|false|invalid|least|\
@@ -157,11 +157,11 @@ pub(super) fn is_percent(word: &str) -> bool {
     is_among(word, WORDS) || word.eq_ignore_ascii_case("percent")
 }
 
-/// Words that may follow a number and say nothing of its value, beside the units.
+/// Words that may follow a number and say nothing of its value, besides the units.
 const COUNTED: &str = "unit|units|square|cubic|sq|ways|way|people|students|points|solutions|values|integers|\
     numbers|times|per|apples|books|coins|marbles|roots|pairs|triangles|digits|squares|cubed";
 
-/// True if a plain word of several letters behind a number is a unit and not a product of variables.
+/// True if a plain word of several letters after a number is a unit and not a product of variables.
 pub(super) fn is_plain_unit(word: &str) -> bool {
     let lower = word.to_lowercase();
     word.len() > 1
@@ -169,7 +169,7 @@ pub(super) fn is_plain_unit(word: &str) -> bool {
         && (canonical(word).is_some() || is_among(&lower, COUNTED))
 }
 
-/// True if letters behind a number read as a noun and not as variables: a word of some length with vowels, not in
+/// True if letters after a number read as a noun and not as variables: a word of some length with vowels, not in
 /// alphabetical order.
 pub(super) fn may_be_counted(word: &str) -> bool {
     let lower = word.to_ascii_lowercase();

@@ -101,7 +101,7 @@ pub(super) fn has_value(text: &str) -> bool {
     number_word(text).is_some() || says_infinity(text) || says_none(text)
 }
 
-/// True if words behind a number change it, as in `3 and a half`, `3 or less`, `3 tenths` and `2 dozen eggs`.
+/// True if words after a number change it, as in `3 and a half`, `3 or less`, `3 tenths` and `2 dozen eggs`.
 pub(super) fn change_a_number(text: &str) -> bool {
     const PARTS: &str = "half|halves|thirds|fourths|fifths|sixths|sevenths|eighths|ninths|tenth|tenths|\
     hundredth|hundredths|\
@@ -112,7 +112,7 @@ pub(super) fn change_a_number(text: &str) -> bool {
     })
 }
 
-/// The power of a thousand that a word behind a number is.
+/// The power of a thousand that a word after a number is.
 pub(super) fn power_of_thousand(word: &str) -> Option<usize> {
     ["thousand", "million", "billion", "trillion"].iter().position(|name| *name == word).map(|at| at + 1)
 }
@@ -159,14 +159,14 @@ pub(super) fn folds(a: &str, b: &str) -> bool {
     };
     let upper = |word: &str| word.chars().all(char::is_uppercase);
     let plain = |word: &str| word.chars().skip(1).all(char::is_lowercase) || upper(word);
-    let alike = |a: &String, b: &String| {
+    let equal = |a: &String, b: &String| {
         let vowel = a.chars().any(|c| !c.is_ascii() || "aeiouyAEIOUY".contains(c));
         let long = a.chars().count() >= if upper(a) || upper(b) { 4 } else { 3 };
         let reply = is_among(&a.to_lowercase(), "yes|no|ja|nein|oui|non|sí|si");
         a == b || plain(a) && plain(b) && vowel && (long || reply)
     };
     let (a, b) = (words(a), words(b));
-    a.len() == b.len() && (a.len() > 1 || a.iter().zip(&b).all(|(a, b)| alike(a, b)))
+    a.len() == b.len() && (a.len() > 1 || a.iter().zip(&b).all(|(a, b)| equal(a, b)))
 }
 
 /// The spelling by which texts are compared: lower case, words and numbers with one blank between them.

@@ -1,4 +1,4 @@
-//! Fills a folder with the stand-ins: with it on `LD_LIBRARY_PATH`, a program finds the PTX machine as its CUDA card.
+//! Fills a folder with the substitutes: with it on `LD_LIBRARY_PATH`, a program finds the PTX machine as its CUDA card.
 
 fn main() -> Result<(), String> {
     let folder = std::env::args_os().nth(1).ok_or("libraries FOLDER: name the folder to fill")?;

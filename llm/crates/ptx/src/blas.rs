@@ -1,4 +1,4 @@
-//! The stand-in for cuBLAS: products as loops, queued on the card's stream.
+//! The substitute for cuBLAS: products as loops, queued on the card's stream.
 #![allow(unsafe_code, non_snake_case, clippy::too_many_arguments)] // the library is C
 
 use std::ffi::c_int;

@@ -1,4 +1,4 @@
-//! The card that the stand-ins show: its properties, and changes of the code that is loaded on it.
+//! The card that the substitutes show: its properties, and changes of the code that is loaded on it.
 
 use crate::machine::{Liberties, Order};
 

@@ -1,4 +1,4 @@
-//! A card for tests: a machine that executes PTX on the CPU, behind stand-ins for the CUDA driver, NVRTC and cuBLAS.
+//! A card for tests: a machine that executes PTX on the CPU, with substitutes for the CUDA driver, NVRTC and cuBLAS.
 //!
 //! A program that loads the CUDA libraries when it runs finds this crate's library in their place, so that all of it is under test, down to
 //! the instructions: what is loaded and called, captured and replayed, and every access to memory. Reported as an illegal access are reads and

@@ -1,4 +1,4 @@
-//! The stand-in for NVRTC: it knows the PTX of the committed kernels, and asks a real NVRTC for that of others if it is told of one.
+//! The substitute for NVRTC: it knows the PTX of the committed kernels, and asks a real NVRTC for that of others if it knows of one.
 #![allow(unsafe_code, non_snake_case)] // the library is C
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -96,12 +96,12 @@ fn compile_with(library: &Path, source: &str, options: &[CString]) -> Result<Str
         };
         let mut bytes = 0;
         nvrtc.get::<Size>(size).map_err(missing)?(program, &raw mut bytes);
-        let mut told = vec![0_u8; bytes];
-        nvrtc.get::<Text>(text).map_err(missing)?(program, told.as_mut_ptr().cast());
+        let mut reported = vec![0_u8; bytes];
+        nvrtc.get::<Text>(text).map_err(missing)?(program, reported.as_mut_ptr().cast());
         // It keeps threads of its own.
         std::mem::forget(nvrtc);
-        let told = String::from_utf8_lossy(&told).trim_end_matches('\0').to_owned();
-        if status == DONE { Ok(told) } else { Err(told) }
+        let reported = String::from_utf8_lossy(&reported).trim_end_matches('\0').to_owned();
+        if status == DONE { Ok(reported) } else { Err(reported) }
     }
 }
 
@@ -187,13 +187,13 @@ unsafe fn write(to: *mut usize, value: usize) -> c_int {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nvrtcGetPTX(program: usize, to: *mut c_char) -> c_int {
-    // SAFETY: the caller has room for as many bytes as it was told.
+    // SAFETY: the caller has room for as many bytes as it was given.
     with(program, |program| unsafe { copy(&program.ptx, to) })
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nvrtcGetProgramLog(program: usize, to: *mut c_char) -> c_int {
-    // SAFETY: the caller has room for as many bytes as it was told.
+    // SAFETY: the caller has room for as many bytes as it was given.
     with(program, |program| unsafe { copy(&program.log, to) })
 }
 

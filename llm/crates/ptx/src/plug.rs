@@ -1,4 +1,4 @@
-//! The stand-ins put where a process looks for the CUDA libraries.
+//! The substitutes put where a process looks for the CUDA libraries.
 #![allow(unsafe_code)] // libraries are loaded by name
 
 use std::ffi::c_int;
@@ -12,7 +12,7 @@ use crate::card::Card;
 
 const NAMES: [&str; 3] = ["libcuda.so", "libnvrtc.so", "libcublas.so"];
 
-/// The file of this crate's library, which cargo builds beside the tests.
+/// The file of this crate's library, which cargo builds next to the tests.
 fn machine() -> Result<PathBuf, String> {
     let own = std::env::current_exe().map_err(|e| e.to_string())?;
     let file = "libgrpo_lambda_ptx.so";
@@ -21,10 +21,10 @@ fn machine() -> Result<PathBuf, String> {
         .skip(1)
         .take(3)
         .flat_map(|folder| [folder.join(file), folder.join("deps").join(file)]);
-    found.into_iter().find(|path| path.exists()).ok_or_else(|| format!("no {file} beside {}", own.display()))
+    found.into_iter().find(|path| path.exists()).ok_or_else(|| format!("no {file} next to {}", own.display()))
 }
 
-/// Fills a folder with the stand-ins, for the `LD_LIBRARY_PATH` of another process.
+/// Fills a folder with the substitutes, for the `LD_LIBRARY_PATH` of another process.
 ///
 /// They are empty libraries that need this crate's; the C linker makes them.
 ///
@@ -68,7 +68,7 @@ fn loaded() -> &'static Result<Library, String> {
 /// Adds a card to those that the driver of this process shows, and returns its number.
 ///
 /// # Errors
-/// One line, if the stand-ins cannot be loaded.
+/// One line, if the substitutes cannot be loaded.
 pub fn plug(card: &Card) -> Result<usize, String> {
     let library = loaded().as_ref().map_err(Clone::clone)?;
     let text = card.text();
@@ -83,7 +83,7 @@ pub fn plug(card: &Card) -> Result<usize, String> {
 /// Instructions of every kernel that a card executed, and all of them, by the kernel's name.
 ///
 /// # Errors
-/// One line, if the stand-ins cannot be loaded.
+/// One line, if the substitutes cannot be loaded.
 pub fn coverage(card: usize) -> Result<Vec<(String, usize, usize)>, String> {
     let library = loaded().as_ref().map_err(Clone::clone)?;
     let mut text = vec![0; 1 << 16];

@@ -54,9 +54,9 @@ impl Matrix {
                 [a, b, c, d] => [a, b, c, d],
                 _ => [0; 4],
             };
-            let told = "a product reads what nobody wrote";
+            let reported = "a product reads what nobody wrote";
             if written[at..at + bytes].contains(&false) {
-                Err(told.to_owned())
+                Err(reported.to_owned())
             } else {
                 Ok(f32::from_le_bytes(bits))
             }

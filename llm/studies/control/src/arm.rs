@@ -80,8 +80,8 @@ impl TryFrom<String> for Part {
     }
 }
 
-/// The largest group over whose coins a mean is taken: a million results.
-pub(super) const MOST_COINS: usize = 20;
+/// The largest group over whose random rewards a mean is taken: a million results.
+pub(super) const MOST_RANDOM_REWARDS: usize = 20;
 
 /// A method with z-scores of which parts of a clamp are on, in place of its own advantages.
 #[derive(Debug)]
@@ -112,8 +112,8 @@ impl Advantages {
         rewards.iter().map(|r| r.and_then(|_| known.next()).unwrap_or(0.0)).collect()
     }
 
-    /// The mean advantage of a response of a group of `group`, at most 20, whose rewards are fair coins.
-    pub(crate) fn mean_of_coins(&self, group: usize) -> f64 {
+    /// The mean advantage of a response of a group of `group`, at most 20, whose rewards are random, 0 or 1 with equal probability.
+    pub(crate) fn mean_of_random_rewards(&self, group: usize) -> f64 {
         let all = 1u64 << group;
         let mean_advantage = |tosses: u64| {
             let rewards: Vec<_> = (0..group).map(|i| Some(f64::from((tosses >> i & 1) as u8))).collect();
@@ -145,7 +145,7 @@ impl Method for Advantages {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use grpo_lambda::group::Evidence;
+    use grpo_lambda::group::ExtraInputs;
     use grpo_lambda::methods;
 
     fn arm(part: ClampPart, name: &str, settings: &str) -> Advantages {
@@ -160,7 +160,7 @@ mod tests {
             ref_logps: None,
             reward,
             truncated: false,
-            evidence: Evidence::default(),
+            extra_inputs: ExtraInputs::default(),
         };
         let group = |rewards: [Option<f64>; 4]| Group {
             responses: rewards.into_iter().enumerate().map(response).collect(),
@@ -182,13 +182,14 @@ mod tests {
     }
 
     #[test]
-    fn the_mean_advantage_of_coins_is_that_of_the_paper_and_0_without_the_offset() {
-        let mean = |part| arm(part, "grpo", "").mean_of_coins(8);
+    fn the_mean_advantage_of_random_rewards_is_that_of_the_paper_and_0_without_the_offset() {
+        let mean = |part| arm(part, "grpo", "").mean_of_random_rewards(8);
         assert!((mean(ClampPart::Both) - 0.384).abs() < 5e-4, "{}", mean(ClampPart::Both));
         assert!((mean(ClampPart::Offset) - mean(ClampPart::Both)).abs() < 1e-12);
         // Negative advantages alone cost what positive ones alone pay.
-        let alone =
-            |above| Advantages { clamp: 0.0, above, ..arm(ClampPart::Both, "grpo", "") }.mean_of_coins(8);
+        let alone = |above| {
+            Advantages { clamp: 0.0, above, ..arm(ClampPart::Both, "grpo", "") }.mean_of_random_rewards(8)
+        };
         assert!(alone(false) > 0.3 && (alone(true) + alone(false)).abs() < 1e-12, "{}", alone(true));
         assert!(mean(ClampPart::None).abs() < 1e-12 && mean(ClampPart::Reweighting).abs() < 1e-12);
     }

@@ -77,7 +77,7 @@ impl Exam {
         let seldom = |rates: &[f64]| among(rates, start, |p| p < SELDOM);
         let often = |rates: &[f64]| among(rates, start, |p| p > OFTEN);
         let responses = || rollout.groups.iter().flat_map(|g| &g.responses);
-        let entropies = responses().filter_map(|r| r.evidence.entropies.as_ref()).flatten().copied();
+        let entropies = responses().filter_map(|r| r.extra_inputs.entropies.as_ref()).flatten().copied();
         let values = [
             Some(self.accuracy),
             Some(accuracy),

@@ -24,13 +24,13 @@ use grpo_lambda_trainer::step::micro_batch::Batch;
 /// The weight of the tokens of a response of `T`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) enum Weighing {
-    /// All tokens alike, over the batch's number of tokens.
+    /// All tokens equally, over the batch's number of tokens.
     #[serde(rename = "token mean")]
     TokenMean,
     /// `1/T` each.
     #[serde(rename = "1/T per response")]
     PerResponse,
-    /// All tokens alike, over a constant, which the learning rate holds.
+    /// All tokens equally, over a constant, which the learning rate holds.
     #[serde(rename = "constant")]
     Constant,
 }
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(weights(1.0, &[3, 1]), [vec![2.0, 1.0, 0.0], vec![-2.0]]);
         // Without a trace every weight is 1, and nothing is left of any.
         assert!(weights(0.0, &[3, 1, 2]).iter().flatten().all(|w| *w == 0.0));
-        // 1/T: a half and a quarter, and the token that the shorter one lacks is left its own 1/4 less 1.
+        // 1/T: a half and a quarter, and the token that the shorter one lacks is left its own 1/4 minus 1.
         let each = super::weights(&Recent { q: 0.0 }, Weighing::PerResponse, &[4, 2]);
         assert_eq!(each, [vec![-0.25, -0.25, -0.75, -0.75], vec![0.25, 0.25]]);
     }

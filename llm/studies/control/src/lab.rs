@@ -45,9 +45,9 @@ pub enum LabError {
     #[error("step {step}: the gradient is not finite")]
     NotFinite { step: u64 },
     #[error(
-        "rl.group_size = {size}: the mean advantage is over all 2^{size} results of its coins; set {most} or fewer"
+        "rl.group_size = {size}: the mean advantage is over all 2^{size} outcomes of its random rewards; set {most} or fewer"
     )]
-    Coins { size: usize, most: usize },
+    RandomRewards { size: usize, most: usize },
     #[error("{file}: chooses no rate for {arm}, since its selection runs are not all there; run those first")]
     NoRate { file: String, arm: String },
 }

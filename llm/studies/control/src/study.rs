@@ -5,13 +5,13 @@
 
 use std::path::Path;
 
-use grpo_lambda::group::EvidenceKind;
+use grpo_lambda::group::InputKind;
 use grpo_lambda_stats::table::Cell;
 use grpo_lambda_trainer::run::progress::say;
 use grpo_lambda_trainer::step::StepSettings;
 use serde::Deserialize;
 
-use super::arm::{Arm, MOST_COINS};
+use super::arm::{Arm, MOST_RANDOM_REWARDS};
 use super::exam::{self, Exam, length, mean};
 use super::fill::{Job, fill};
 use super::force::{Force, Weighing, force};
@@ -167,8 +167,8 @@ fn go_on(protocol: &Protocol, command: &str, path: &Path) -> Result<Results, Lab
         return Ok(results);
     }
     let size = Lab::config(0, protocol.settings())?.rl.group_size;
-    if protocol.has(&FORCES) && size > MOST_COINS {
-        return Err(LabError::Coins { size, most: MOST_COINS });
+    if protocol.has(&FORCES) && size > MOST_RANDOM_REWARDS {
+        return Err(LabError::RandomRewards { size, most: MOST_RANDOM_REWARDS });
     }
     let results = Results::open(path, command, &columns, protocol.keys)?;
     protocol.fill_seeds(&protocol.selection, |_| protocol.rates.clone(), &results)?;
@@ -282,7 +282,7 @@ impl Start {
     /// The numbers of a run.
     fn execute(&self, arm: &Arm, rate: f64) -> Result<Cells, LabError> {
         let (lab, configured, advantages) = (&self.lab, arm.configured()?, arm.advantages()?);
-        let reference = configured.evidence().contains(&EvidenceKind::RefLogps);
+        let reference = configured.extra_inputs().contains(&InputKind::RefLogps);
         let settings = StepSettings { reference, ..lab.settings(configured.sets()) };
         let method = match &advantages {
             Some(parts) => parts,
@@ -296,7 +296,7 @@ impl Start {
         }
         if let (Some(forces), Some(parts)) = (&self.forces, &advantages) {
             let rl = &lab.session.config.rl;
-            let mean = parts.mean_of_coins(rl.group_size);
+            let mean = parts.mean_of_random_rewards(rl.group_size);
             let own = forces.iter().find(|f| Some((f.lambda, f.weighing)) == arm.lambda.zip(arm.reduction));
             // Of AdamW nothing is predicted.
             let own = own.filter(|_| arm.optimiser == Optimiser::Sgd);

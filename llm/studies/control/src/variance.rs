@@ -123,7 +123,7 @@ fn at_weights(arms: &[Arm], own: &Variances, lab: &Lab, weights: Weights) -> Res
     Ok(measured)
 }
 
-/// Prompts, and two independent groups of each: the second ones come behind all first ones.
+/// Prompts, and two independent groups of each: the second ones come after all first ones.
 fn pairs(
     lab: &Lab,
     engine: &mut CpuEngine,

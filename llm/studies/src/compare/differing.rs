@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::entrant::Entrant;
+use super::entry::Entry;
 use super::plan::Plan;
 use crate::terminal;
 use grpo_lambda_trainer::config::Config;
@@ -25,7 +25,7 @@ pub struct DifferingSetting {
 /// sorted by key.
 pub fn differing(plan: &Plan) -> Vec<DifferingSetting> {
     let configs: Vec<Config> =
-        plan.entrants.iter().filter_map(|entrant| plan.base.with(&entrant.overrides()).ok()).collect();
+        plan.entries.iter().filter_map(|entry| plan.base.with(&entry.overrides()).ok()).collect();
     let effective: Vec<Vec<(String, String)>> =
         configs.iter().map(Config::effective_method_settings).collect();
     let runs: Vec<Vec<(String, String)>> = configs
@@ -60,10 +60,10 @@ pub fn in_words(settings: &[DifferingSetting], plan: &Plan) -> String {
     if settings.is_empty() {
         return String::new();
     }
-    let labels = plan.entrants.iter().map(|e| e.label.replacen(':', "\n", 1).replace(',', "\n"));
+    let labels = plan.entries.iter().map(|e| e.label.replacen(':', "\n", 1).replace(',', "\n"));
     let heads: Vec<String> = std::iter::once("setting".to_owned()).chain(labels).collect();
     let mut table = terminal::table(heads);
-    let names = plan.entrants.iter().map(Entrant::reader_name);
+    let names = plan.entries.iter().map(Entry::reader_name);
     table.add_row(std::iter::once("(in atlas and tables)".to_owned()).chain(names));
     for DifferingSetting { key, values } in settings {
         let cells = values.iter().map(|value| value.clone().unwrap_or_else(|| "-".to_owned()));
@@ -103,12 +103,12 @@ mod tests {
     }
 
     #[test]
-    fn a_divisor_is_the_completion_limit_of_the_runs_and_settings_of_runs_are_told_apart() {
+    fn a_divisor_is_the_completion_limit_of_the_runs_and_settings_of_runs_are_distinguished() {
         let found = differences("grpo,dr_grpo:rl.lr=0.001");
         assert!(found.contains(&row("max_length", ["-", "48"])), "{found:?}");
         assert!(found.contains(&row("rl.lr", ["0.0001", "0.001"])), "{found:?}");
         assert!(differences("grpo,grpo:beta=0.1").iter().any(|(key, _)| key == "beta"));
-        // The weight of the KL term is the only thing two such entrants differ in.
+        // The weight of the KL term is the only thing two such entries differ in.
         assert_eq!(differences("grpo,grpo:max_length=3").len(), 0, "it has no effect in a mean");
     }
 }

@@ -63,19 +63,19 @@ pub fn figure(outcome: &ComparisonResult) -> Figure {
         .panel(reward)
 }
 
-/// Names of the methods: those for a reader if no two are alike, else their spellings.
+/// Names of the methods: those for a reader if no two are equal, else their spellings.
 fn names(outcome: &ComparisonResult) -> Vec<String> {
     let named = |name: &dyn Fn(&MethodScores) -> String| -> Vec<String> {
         outcome.scores.iter().map(|score| shown(score, name(score))).collect()
     };
-    let readable = named(&|score| score.entrant.reader_name());
+    let readable = named(&|score| score.entry.reader_name());
     let distinct: std::collections::BTreeSet<&String> = readable.iter().collect();
-    if distinct.len() == readable.len() { readable } else { named(&|score| score.entrant.label.clone()) }
+    if distinct.len() == readable.len() { readable } else { named(&|score| score.entry.label.clone()) }
 }
 
 fn shown(score: &MethodScores, name: String) -> String {
-    match score.twin_of.is_empty() {
-        false => format!("{name} (twin of {})", score.twin_of.join(" and ")),
+    match score.control_of.is_empty() {
+        false => format!("{name} (step-size control of {})", score.control_of.join(" and ")),
         true => format!("{name}, rate {}", significant(score.rate, 3)),
     }
 }

@@ -14,7 +14,7 @@
 //! [`crate::paired`] is another comparison: of two evaluations (`llm-train eval`), in pairs by problem.
 
 mod differing;
-mod entrant;
+mod entry;
 mod figure;
 mod plan;
 mod report;
@@ -22,7 +22,7 @@ mod run;
 mod statistics;
 
 pub use differing::{DIFFERING, DifferingSetting, differing, in_words};
-pub use entrant::{Entrant, parse as parse_methods};
+pub use entry::{Entry, parse as parse_methods};
 pub use figure::figure;
 pub use plan::Plan;
 pub use report::{csv, finding, json, table};

@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 
 use grpo_lambda_trainer::config::Config;
 
-use super::entrant::Entrant;
+use super::entry::Entry;
 use crate::sweep::{Identity, Run, Start, SweepError};
 
 /// A comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// The methods; the others are compared with the first.
-    pub entrants: Vec<Entrant>,
+    pub entries: Vec<Entry>,
     /// Number of seeds, from that of `base` on.
     pub seeds: u64,
     /// True if the first method also runs at the rates that equalise rate times mean token weight.
@@ -22,14 +22,9 @@ pub struct Plan {
 
 impl Plan {
     /// Checks that every run of the comparison has a configuration.
-    pub fn new(
-        entrants: Vec<Entrant>,
-        seeds: u64,
-        ablate_rate: bool,
-        base: Config,
-    ) -> Result<Plan, SweepError> {
-        if entrants.len() < 2 {
-            let one = entrants.first().map_or("none", |e| e.label.as_str());
+    pub fn new(entries: Vec<Entry>, seeds: u64, ablate_rate: bool, base: Config) -> Result<Plan, SweepError> {
+        if entries.len() < 2 {
+            let one = entries.first().map_or("none", |e| e.label.as_str());
             return Err(SweepError::Refused(format!(
                 "--methods: a comparison needs two methods or more, as in grpo,grpo_lambda:style=both; given: {one}"
             )));
@@ -50,9 +45,9 @@ impl Plan {
             let problem = format!("seed = {}: too large for {seeds} seeds after it", base.seed);
             return Err(SweepError::Refused(problem));
         }
-        let plan = Plan { entrants, seeds, ablate_rate, base };
-        for entrant in &plan.entrants {
-            plan.run(entrant, 0).config(&plan.base, Path::new("checkpoint"))?;
+        let plan = Plan { entries, seeds, ablate_rate, base };
+        for entry in &plan.entries {
+            plan.run(entry, 0).config(&plan.base, Path::new("checkpoint"))?;
         }
         Ok(plan)
     }
@@ -71,18 +66,18 @@ impl Plan {
     }
 
     /// The run of a method with the seed at this place.
-    pub(super) fn run(&self, entrant: &Entrant, start: usize) -> Run {
+    pub(super) fn run(&self, entry: &Entry, start: usize) -> Run {
         let seed = self.base.seed + start as u64;
         Run {
-            name: format!("{}, seed {seed}", entrant.label),
-            directory: PathBuf::from(entrant.slug()).join(format!("seed-{seed}")),
+            name: format!("{}, seed {seed}", entry.label),
+            directory: PathBuf::from(entry.slug()).join(format!("seed-{seed}")),
             start,
-            settings: entrant.overrides(),
+            settings: entry.overrides(),
         }
     }
 
     pub(super) fn identity(&self) -> Identity<'_> {
-        let methods = self.entrants.iter().map(|e| toml::Value::from(e.label.as_str())).collect::<Vec<_>>();
+        let methods = self.entries.iter().map(|e| toml::Value::from(e.label.as_str())).collect::<Vec<_>>();
         let seeds = i64::try_from(self.seeds).unwrap_or(i64::MAX);
         let choices = vec![
             ("methods", methods.into()),
@@ -128,8 +123,8 @@ mod tests {
             let error = refused(&other.expect("valid"), &path);
             assert!(error.contains(expected) && !error.contains('\n'), "{error}");
         }
-        let twins = Plan { ablate_rate: true, ..own.clone() };
-        assert!(refused(&twins, &path).contains("ablate_rate: false -> true"));
+        let controls = Plan { ablate_rate: true, ..own.clone() };
+        assert!(refused(&controls, &path).contains("ablate_rate: false -> true"));
         std::fs::write(path.join("compare.toml"), "not = [toml").expect("written");
         assert!(refused(&own, &path).contains("compare.toml"));
         let full = tempfile::tempdir().expect("a directory");
@@ -143,7 +138,7 @@ mod tests {
             plan("grpo,grpo_lambda:style=both,rl.lr=0.25", 2, &["model.hidden=32", "method.lambda=0.5"])
                 .expect("valid");
         let start = plan.starts().expect("valid").remove(1);
-        let member = plan.run(&plan.entrants[1], 1).config(&start.base, Path::new("/x/y")).expect("valid");
+        let member = plan.run(&plan.entries[1], 1).config(&start.base, Path::new("/x/y")).expect("valid");
         let differences: Vec<String> = plan.base.differences(&member).iter().map(|d| d.key.clone()).collect();
         let shape = ["model.hidden", "model.layers", "model.heads", "model.kv_heads", "model.intermediate"];
         let mut expected =

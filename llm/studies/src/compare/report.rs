@@ -18,13 +18,13 @@ fn places(outcome: &ComparisonResult) -> Vec<(&MethodScores, MethodStanding)> {
     outcome.scores.iter().zip(standings(&pairs)).collect()
 }
 
-/// Every method against its twin, the first method at the equal rate, if it has one.
-fn against_twins(outcome: &ComparisonResult) -> Vec<Option<(&MethodScores, MethodDifference)>> {
-    let against_twin = |score: &MethodScores| {
-        let twin = outcome.scores.iter().find(|s| s.twin_of.contains(&score.entrant.label))?;
-        Some((twin, difference(&score.after, &twin.after)))
+/// Every method against its step-size control, the first method at the equal rate, if it has one.
+fn against_controls(outcome: &ComparisonResult) -> Vec<Option<(&MethodScores, MethodDifference)>> {
+    let against_control = |score: &MethodScores| {
+        let control = outcome.scores.iter().find(|s| s.control_of.contains(&score.entry.label))?;
+        Some((control, difference(&score.after, &control.after)))
     };
-    let mut all: Vec<_> = outcome.scores.iter().map(against_twin).collect();
+    let mut all: Vec<_> = outcome.scores.iter().map(against_control).collect();
     correct(all.iter_mut().flatten().map(|(_, d)| d).collect());
     all
 }
@@ -32,14 +32,14 @@ fn against_twins(outcome: &ComparisonResult) -> Vec<Option<(&MethodScores, Metho
 /// The result in a sentence.
 pub fn finding(outcome: &ComparisonResult) -> String {
     let places = places(outcome);
-    let (first, seeds) = (&outcome.scores[0].entrant.label, outcome.plan.seeds);
+    let (first, seeds) = (&outcome.scores[0].entry.label, outcome.plan.seeds);
     let others: Vec<_> = places.iter().filter_map(|(s, p)| Some((*s, p.difference?))).collect();
     if let [(score, d)] = others.as_slice() {
         let interval =
             d.paired.ends.map_or(String::new(), |[l, h]| format!(" ({} to {})", signed(l), signed(h)));
         return format!(
             "{} against {first}: {}, held-out accuracy {}{interval} over {}",
-            score.entrant.label,
+            score.entry.label,
             d.word(),
             signed(d.paired.mid),
             plural(seeds)
@@ -47,7 +47,7 @@ pub fn finding(outcome: &ComparisonResult) -> String {
     }
     let named = |word: &str| {
         let named = others.iter().filter(|(_, d)| d.word() == word);
-        let names: Vec<&str> = named.map(|(s, _)| s.entrant.label.as_str()).collect();
+        let names: Vec<&str> = named.map(|(s, _)| s.entry.label.as_str()).collect();
         (!names.is_empty()).then(|| format!("{word}: {}", names.join(", ")))
     };
     let kinds = ["better", "leans better", "no difference shown", "leans worse", "worse", "one seed"];
@@ -65,7 +65,7 @@ fn signed(x: f64) -> String {
 
 /// The table for a terminal.
 pub fn table(outcome: &ComparisonResult) -> String {
-    let first = &outcome.scores[0].entrant.label;
+    let first = &outcome.scores[0].entry.label;
     let versus = format!("less {}", first.replacen(':', "\n", 1).replace(',', "\n"));
     let mut table =
         terminal::table(vec!["method", "rate", "before RL", "after RL", &versus, "P(better)", "seeds >/=/<"]);
@@ -78,9 +78,9 @@ pub fn table(outcome: &ComparisonResult) -> String {
         None => signed(s.mid),
     };
     let mut verdicts = String::new();
-    for ((score, place), to_twin) in places(outcome).into_iter().zip(against_twins(outcome)) {
+    for ((score, place), to_control) in places(outcome).into_iter().zip(against_controls(outcome)) {
         // Narrow enough for a terminal: settings below the name.
-        let name = score.entrant.label.replacen(':', "\n", 1).replace(',', "\n");
+        let name = score.entry.label.replacen(':', "\n", 1).replace(',', "\n");
         let mut row = vec![name, significant(score.rate, 3), shown(place.before), shown(place.after)];
         match place.difference {
             Some(d) => {
@@ -89,12 +89,12 @@ pub fn table(outcome: &ComparisonResult) -> String {
                     shown(d.improvement),
                     d.seeds.map(|n| n.to_string()).join("/"),
                 ]);
-                let label = &score.entrant.label;
+                let label = &score.entry.label;
                 verdicts += &format!("{label} against {first}: {}\n", d.sentence());
-                if let Some((twin, d)) = to_twin {
-                    let twin = &twin.entrant.label;
+                if let Some((control, d)) = to_control {
+                    let control = &control.entry.label;
                     let change = change(d.paired).replace('\n', ", ");
-                    verdicts += &format!("{label} against {twin}: {change}; {}\n", d.sentence());
+                    verdicts += &format!("{label} against {control}: {change}; {}\n", d.sentence());
                 }
             }
             None => row.extend(["", "", ""].map(str::to_owned)),
@@ -117,18 +117,18 @@ fn conditions(outcome: &ComparisonResult) -> String {
         plural(outcome.plan.seeds)
     );
     if outcome.plan.ablate_rate {
-        let twins = outcome.scores.iter().filter(|s| !s.twin_of.is_empty());
-        let twins: Vec<String> = twins
-            .map(|s| format!("{} is the twin of {}", s.entrant.label, s.twin_of.join(" and ")))
+        let controls = outcome.scores.iter().filter(|s| !s.control_of.is_empty());
+        let controls: Vec<String> = controls
+            .map(|s| format!("{} is the step-size control of {}", s.entry.label, s.control_of.join(" and ")))
             .collect();
-        text += &match twins.is_empty() {
-            true => " No other method's rate times mean token weight differs from the first's, so there is no twin."
+        text += &match controls.is_empty() {
+            true => " No other method's rate times mean token weight differs from the first's, so there is no step-size control."
                 .to_owned(),
             false => format!(
                 " {}: {} at the learning rate that equalises rate times mean on-policy token weight in a response of {} tokens, the mean before RL. \
-                 AdamW divides a constant factor of the gradient out again, so the steps of a twin are longer than either's.",
-                twins.join("; "),
-                outcome.scores[0].entrant.label,
+                 AdamW divides a constant factor of the gradient out again, so the steps of a step-size control are longer than either's.",
+                controls.join("; "),
+                outcome.scores[0].entry.label,
                 outcome.length
             ),
         };
@@ -138,22 +138,22 @@ fn conditions(outcome: &ComparisonResult) -> String {
 
 /// One row a method; `command` goes into the first line.
 pub fn csv(outcome: &ComparisonResult, command: &str) -> String {
-    let mut columns = vec!["method", "twin_of", "learning_rate", "mean_token_weight", "seeds", "n_least"];
+    let mut columns = vec!["method", "control_of", "learning_rate", "mean_token_weight", "seeds", "n_least"];
     columns.extend(["before", "before_low", "before_high", "after", "after_low", "after_high"]);
     columns.extend(["gain", "gain_low", "gain_high", "difference", "difference_low", "difference_high"]);
     columns.extend(["improvement", "improvement_low", "improvement_high", "sign_flip_p", "sign_flip_p_holm"]);
     columns.extend(["seeds_better", "seeds_equal", "seeds_worse", "verdict"]);
-    columns.extend(["to_twin", "to_twin_low", "to_twin_high", "to_twin_p", "to_twin_p_holm"]);
-    columns.push("to_twin_verdict");
+    columns.extend(["to_control", "to_control_low", "to_control_high", "to_control_p", "to_control_p_holm"]);
+    columns.push("to_control_verdict");
     let mut table = Table::new(&columns);
     let cells = |s: Option<IqmEstimate>| {
         let ends = s.and_then(|s| s.ends);
         [s.map(|s| s.mid).into(), ends.map(|e| e[0]).into(), ends.map(|e| e[1]).into()]
     };
-    for ((score, place), to_twin) in places(outcome).into_iter().zip(against_twins(outcome)) {
+    for ((score, place), to_control) in places(outcome).into_iter().zip(against_controls(outcome)) {
         let d = place.difference;
-        let mut row: Vec<Cell> = vec![score.entrant.label.as_str().into()];
-        row.push(if score.twin_of.is_empty() { Cell::Empty } else { score.twin_of.join(" ").into() });
+        let mut row: Vec<Cell> = vec![score.entry.label.as_str().into()];
+        row.push(if score.control_of.is_empty() { Cell::Empty } else { score.control_of.join(" ").into() });
         row.extend([
             score.rate.into(),
             score.weight.into(),
@@ -172,10 +172,10 @@ pub fn csv(outcome: &ComparisonResult, command: &str) -> String {
         row.extend([d.map(|d| d.p).into(), d.map(|d| d.adjusted).into()]);
         row.extend((0..3).map(|i| Cell::from(d.map(|d| d.seeds[i] as f64))));
         row.push(d.map_or(Cell::Empty, |d| d.word().into()));
-        let to_twin = to_twin.map(|(_, d)| d);
-        row.extend(cells(to_twin.map(|d| d.paired)));
-        row.extend([to_twin.map(|d| d.p).into(), to_twin.map(|d| d.adjusted).into()]);
-        row.push(to_twin.map_or(Cell::Empty, |d| d.word().into()));
+        let to_control = to_control.map(|(_, d)| d);
+        row.extend(cells(to_control.map(|d| d.paired)));
+        row.extend([to_control.map(|d| d.p).into(), to_control.map(|d| d.adjusted).into()]);
+        row.push(to_control.map_or(Cell::Empty, |d| d.word().into()));
         table.push(row);
     }
     table.to_csv(command)
@@ -186,8 +186,8 @@ pub fn json(outcome: &ComparisonResult) -> Value {
     let spread = |s: IqmEstimate| json!({ "iqm": s.mid, "interval": s.ends });
     let methods: Vec<Value> = places(outcome)
         .into_iter()
-        .zip(against_twins(outcome))
-        .map(|((score, place), to_twin)| {
+        .zip(against_controls(outcome))
+        .map(|((score, place), to_control)| {
             let difference = |d: MethodDifference| {
                 json!({
                     "paired": spread(d.paired),
@@ -206,9 +206,9 @@ pub fn json(outcome: &ComparisonResult) -> Value {
                     .collect::<Vec<_>>()
             };
             json!({
-                "method": score.entrant.label,
-                "directory": score.entrant.slug(),
-                "twin_of": score.twin_of,
+                "method": score.entry.label,
+                "directory": score.entry.slug(),
+                "control_of": score.control_of,
                 "learning_rate": score.rate,
                 "mean_token_weight": score.weight,
                 "n_by_seed": score.n,
@@ -218,7 +218,7 @@ pub fn json(outcome: &ComparisonResult) -> Value {
                 "accuracy_after": spread(place.after),
                 "gain": spread(place.gain),
                 "difference": place.difference.map(difference),
-                "difference_to_twin": to_twin.map(|(_, d)| difference(d)),
+                "difference_to_control": to_control.map(|(_, d)| difference(d)),
                 "accuracy": curve(&score.accuracy),
                 "reward": curve(&score.reward),
             })
@@ -237,7 +237,7 @@ pub fn json(outcome: &ComparisonResult) -> Value {
 /// `{key: {method: value}}` of the settings in which the methods differ; `null` where a method does not have one or it
 /// has no effect.
 fn differing_json(outcome: &ComparisonResult) -> Value {
-    let labels = || outcome.plan.entrants.iter().map(|e| e.label.clone());
+    let labels = || outcome.plan.entries.iter().map(|e| e.label.clone());
     let by_method = |values: &[Option<String>]| -> Value {
         labels()
             .zip(values)
@@ -261,20 +261,20 @@ pub(super) fn too_few_seeds(outcome: &ComparisonResult) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Entrant, Plan, parse_methods};
+    use super::super::{Entry, Plan, parse_methods};
     use super::*;
     use grpo_lambda_trainer::config::Config;
 
     #[test]
-    fn comparisons_with_twins_are_corrected_for_their_number() {
+    fn comparisons_with_controls_are_corrected_for_their_number() {
         let methods = "grpo,rloo,dr_grpo,dapo,grpo:rl.lr=0.1,grpo:rl.lr=0.2,grpo:rl.lr=0.3";
         let base = Config::resolve("tiny", &[""; 0]).expect("valid");
         let plan = Plan::new(parse_methods(methods).expect("valid"), 6, true, base).expect("valid");
-        let of_method = |(i, entrant): (usize, &Entrant)| {
+        let of_method = |(i, entry): (usize, &Entry)| {
             let is_other = (1..4).contains(&i);
             MethodScores {
-                entrant: entrant.clone(),
-                twin_of: if i > 3 { vec![plan.entrants[i - 3].label.clone()] } else { Vec::new() },
+                entry: entry.clone(),
+                control_of: if i > 3 { vec![plan.entries[i - 3].label.clone()] } else { Vec::new() },
                 rate: 0.1,
                 weight: 1.0,
                 n: vec![100; 6],
@@ -284,22 +284,24 @@ mod tests {
                 reward: Vec::new(),
             }
         };
-        let scores = plan.entrants.iter().enumerate().map(of_method).collect();
+        let scores = plan.entries.iter().enumerate().map(of_method).collect();
         let outcome = ComparisonResult { plan: plan.clone(), scores, length: 20, parameters: 1 };
-        let twins: Vec<_> =
-            against_twins(&outcome).into_iter().flatten().map(|(_, d)| (d.p, d.adjusted)).collect();
-        assert_eq!(twins, [(0.03125, 0.09375); 3]);
-        let to_twin = &json(&outcome)["methods"][1]["difference_to_twin"];
+        let controls: Vec<_> =
+            against_controls(&outcome).into_iter().flatten().map(|(_, d)| (d.p, d.adjusted)).collect();
+        assert_eq!(controls, [(0.03125, 0.09375); 3]);
+        let to_control = &json(&outcome)["methods"][1]["difference_to_control"];
         assert_eq!(
-            (&to_twin["sign_flip_p_holm"], &to_twin["verdict"]),
+            (&to_control["sign_flip_p_holm"], &to_control["verdict"]),
             (&0.09375.into(), &"leans better".into())
         );
         let rows = csv(&outcome, "");
         let row = rows.lines().find(|row| row.starts_with("rloo,")).expect("a row");
         assert!(row.ends_with(",0.03125,0.09375,leans better"), "{row}");
         let lines = table(&outcome);
-        let line =
-            lines.lines().find(|line| line.starts_with("rloo against grpo:rl.lr=0.1: ")).expect("its twin");
+        let line = lines
+            .lines()
+            .find(|line| line.starts_with("rloo against grpo:rl.lr=0.1: "))
+            .expect("its step-size control");
         assert!(line.contains("leans better") && line.contains("corrected for 3 comparisons"), "{line}");
     }
 }

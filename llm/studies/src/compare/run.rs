@@ -7,7 +7,7 @@ use grpo_lambda_stats::mean;
 use grpo_lambda_stats::table::significant;
 use grpo_lambda_trainer::config::ConfigError;
 
-use super::entrant::Entrant;
+use super::entry::Entry;
 use super::plan::Plan;
 use crate::curves::{Curves, Points};
 use crate::sweep::{Finished, Run, Sweep, SweepError};
@@ -15,9 +15,9 @@ use crate::sweep::{Finished, Run, Sweep, SweepError};
 /// Scores of a method's runs: a value or curve for each seed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MethodScores {
-    pub entrant: Entrant,
-    /// For an equal-rate twin of the first method: the methods whose learning rate times mean token weight it has.
-    pub twin_of: Vec<String>,
+    pub entry: Entry,
+    /// For a step-size control of the first method: the methods whose learning rate times mean token weight it has.
+    pub control_of: Vec<String>,
     /// Its peak learning rate.
     pub rate: f64,
     /// Its mean on-policy token weight ([`mean_token_weight`]) at the length of [`ComparisonResult::length`].
@@ -37,7 +37,7 @@ pub struct MethodScores {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ComparisonResult {
     pub plan: Plan,
-    /// Every method in order, twins last.
+    /// Every method in order, step-size controls last.
     pub scores: Vec<MethodScores>,
     /// Mean length of a held-out response before RL, in tokens, over seeds; at which mean token weights are taken.
     pub length: u64,
@@ -50,21 +50,21 @@ pub struct ComparisonResult {
 pub fn run(plan: &Plan, directory: &Path, command: &str) -> Result<ComparisonResult, SweepError> {
     let mut sweep = Sweep::open(directory, &plan.identity(), command)?;
     let seeds = plan.seeds as usize;
-    sweep.expect(seeds, plan.entrants.len() * seeds);
+    sweep.expect(seeds, plan.entries.len() * seeds);
     let starts = sweep.start(plan.starts()?)?;
     let lengths: Vec<f64> = starts.iter().map(|s| s.summary.length_before).collect();
     let length = mean(&lengths).unwrap_or(1.0).round().max(1.0) as u64;
     let parameters = starts.last().map_or(0, |start| start.summary.parameters);
 
-    let all = with_twins(plan, length)?;
-    sweep.expect(0, (all.len() - plan.entrants.len()) * seeds);
+    let all = with_controls(plan, length)?;
+    sweep.expect(0, (all.len() - plan.entries.len()) * seeds);
     let mut scores = all
         .into_iter()
-        .map(|(entrant, twin_of)| MethodScores::none(plan, entrant, twin_of, length))
+        .map(|(entry, control_of)| MethodScores::none(plan, entry, control_of, length))
         .collect::<Result<Vec<_>, _>>()?;
     // Seed by seed, so that an interrupted comparison has complete seeds to compare.
     let runs: Vec<Run> =
-        (0..seeds).flat_map(|seed| scores.iter().map(move |s| plan.run(&s.entrant, seed))).collect();
+        (0..seeds).flat_map(|seed| scores.iter().map(move |s| plan.run(&s.entry, seed))).collect();
     let methods = scores.len();
     sweep.run(&runs, &starts, |i, done| scores[i % methods].take(&done))?;
     Ok(ComparisonResult { plan: plan.clone(), scores, length, parameters })
@@ -94,15 +94,15 @@ impl MethodScores {
     /// Without a run.
     fn none(
         plan: &Plan,
-        entrant: Entrant,
-        twin_of: Vec<String>,
+        entry: Entry,
+        control_of: Vec<String>,
         length: u64,
     ) -> Result<MethodScores, ConfigError> {
         Ok(MethodScores {
-            rate: rate(plan, &entrant),
-            weight: weight(plan, &entrant, length)?,
-            entrant,
-            twin_of,
+            rate: rate(plan, &entry),
+            weight: weight(plan, &entry, length)?,
+            entry,
+            control_of,
             n: Vec::new(),
             before: Vec::new(),
             after: Vec::new(),
@@ -134,14 +134,14 @@ impl MethodScores {
 }
 
 /// The peak learning rate of a method's runs.
-fn rate(plan: &Plan, entrant: &Entrant) -> f64 {
-    let own = entrant.run.iter().find(|(key, _)| key == "rl.lr").and_then(|(_, value)| value.parse().ok());
+fn rate(plan: &Plan, entry: &Entry) -> f64 {
+    let own = entry.run.iter().find(|(key, _)| key == "rl.lr").and_then(|(_, value)| value.parse().ok());
     own.unwrap_or(plan.base.rl.lr)
 }
 
 /// The mean on-policy token weight in a response of `length` tokens, or of the longest that the method takes.
-fn weight(plan: &Plan, entrant: &Entrant, length: u64) -> Result<f64, ConfigError> {
-    let config = plan.base.with(&entrant.overrides())?;
+fn weight(plan: &Plan, entry: &Entry, length: u64) -> Result<f64, ConfigError> {
+    let config = plan.base.with(&entry.overrides())?;
     let configured = config.configured();
     let length = usize::try_from(length).unwrap_or(usize::MAX);
     Ok(mean_token_weight(configured, configured.method.max_len().map_or(length, |max| max.min(length))))
@@ -149,24 +149,23 @@ fn weight(plan: &Plan, entrant: &Entrant, length: u64) -> Result<f64, ConfigErro
 
 /// Every method, then, if the plan asks for them, the first method at the rates that equalise rate times mean token
 /// weight with each other method, where they differ; each with the labels of those other methods. Rates are rounded to
-/// three digits. A method that has such a rate already is the twin.
-fn with_twins(plan: &Plan, length: u64) -> Result<Vec<(Entrant, Vec<String>)>, ConfigError> {
-    let mut all: Vec<(Entrant, Vec<String>)> =
-        plan.entrants.iter().map(|e| (e.clone(), Vec::new())).collect();
-    let Some(first) = plan.entrants.first().filter(|_| plan.ablate_rate) else { return Ok(all) };
-    for other in &plan.entrants[1..] {
+/// three digits. A method that has such a rate already is the step-size control.
+fn with_controls(plan: &Plan, length: u64) -> Result<Vec<(Entry, Vec<String>)>, ConfigError> {
+    let mut all: Vec<(Entry, Vec<String>)> = plan.entries.iter().map(|e| (e.clone(), Vec::new())).collect();
+    let Some(first) = plan.entries.first().filter(|_| plan.ablate_rate) else { return Ok(all) };
+    for other in &plan.entries[1..] {
         let equal = rate(plan, other) * weight(plan, other, length)? / weight(plan, first, length)?;
         let Ok(equal) = significant(equal, 3).parse::<f64>() else { continue };
         if !(equal.is_finite() && equal > 0.0) || equal == rate(plan, first) {
             continue;
         }
-        let twin = first.at_rate(equal);
-        if twin.slug() == other.slug() {
+        let control = first.at_rate(equal);
+        if control.slug() == other.slug() {
             continue; // it is the first method at another rate itself
         }
-        match all.iter_mut().find(|(e, _)| e.slug() == twin.slug()) {
+        match all.iter_mut().find(|(e, _)| e.slug() == control.slug()) {
             Some((_, of)) => of.push(other.label.clone()),
-            None => all.push((twin, vec![other.label.clone()])),
+            None => all.push((control, vec![other.label.clone()])),
         }
     }
     Ok(all)
@@ -179,16 +178,16 @@ mod tests {
     use grpo_lambda_trainer::config::Config;
 
     #[test]
-    fn a_twin_has_the_first_methods_settings_and_the_others_rate_times_weight() {
+    fn a_control_has_the_first_methods_settings_and_the_others_rate_times_weight() {
         let base = Config::resolve("tiny", &["rl.lr=1e-4"]).expect("valid");
         let methods = "grpo,rloo,grpo_lambda:lambda=0.9,grpo_lambda:lambda=0.9,rl.lr=2e-4,grpo_lambda:lambda=0.9,beta=0.1";
         let plan = Plan::new(parse_methods(methods).expect("valid"), 2, true, base).expect("valid");
-        let all = with_twins(&plan, 20).expect("valid");
-        let (entrants, twins) = all.split_at(plan.entrants.len());
-        assert!(entrants.iter().all(|(_, of)| of.is_empty()));
+        let all = with_controls(&plan, 20).expect("valid");
+        let (entries, controls) = all.split_at(plan.entries.len());
+        assert!(entries.iter().all(|(_, of)| of.is_empty()));
         // Mean weight of the recent trace: (1 - λ (1 - λ^T) / ((1 - λ) T)) / (1 - λ) = 6.0470 for λ = 0.9, T = 20.
         let found: Vec<(&str, String)> =
-            twins.iter().map(|(t, of)| (t.label.as_str(), of.join(" "))).collect();
+            controls.iter().map(|(t, of)| (t.label.as_str(), of.join(" "))).collect();
         assert_eq!(
             found,
             [
@@ -200,12 +199,12 @@ mod tests {
     }
 
     #[test]
-    fn a_method_that_has_the_equal_rate_already_is_the_twin() {
+    fn a_method_that_has_the_equal_rate_already_is_the_control() {
         let base = Config::resolve("tiny", &["rl.lr=1e-4"]).expect("valid");
         let found = |methods: &str| -> Vec<String> {
             let plan =
                 Plan::new(parse_methods(methods).expect("valid"), 2, true, base.clone()).expect("valid");
-            let all = with_twins(&plan, 20).expect("valid");
+            let all = with_controls(&plan, 20).expect("valid");
             all.iter().map(|(e, of)| format!("{} {}", e.label, of.join(" "))).collect()
         };
         assert_eq!(found("grpo,rloo,grpo:rl.lr=0.002"), ["grpo ", "rloo ", "grpo:rl.lr=0.002 rloo"]);

@@ -2,11 +2,11 @@
 //!
 //! One number a seed: the held-out accuracy of the final weights. Location is the interquartile mean over seeds;
 //! intervals are 95 % percentile bootstraps over seeds (one task, so a single stratum), somewhat too narrow with few
-//! seeds. Differences are taken within a seed, whose runs share start and problems. Beside the interval stands the
+//! seeds. Differences are taken within a seed, whose runs share start and problems. Next to the interval stands the
 //! sign-flip test of the paired differences, which cannot be below 2/2ⁿ with n seeds: from 5 seeds no p below 0.05 can
 //! come, whatever the differences. Where several methods are compared with the first, verdicts are by p-values that
 //! Holm's method corrects for their number, and the smallest possible one is larger. So it is where several are
-//! compared with their twins.
+//! compared with their step-size controls.
 
 use crate::curves::Points;
 use crate::verdict::Verdict;
@@ -27,13 +27,13 @@ pub struct IqmEstimate {
 /// A method against another, as a rule the first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MethodDifference {
-    /// Accuracy less that of the first method with the same seed.
+    /// Accuracy minus that of the first method with the same seed.
     pub paired: IqmEstimate,
     /// The probability that a run of the method beats one of the first, over all pairs of runs; ties count half.
     pub improvement: IqmEstimate,
     /// Two-sided p-value of the sign-flip test of the paired differences.
     pub p: f64,
-    /// That p-value, corrected by Holm's method for all comparisons with the first method, or for all with twins.
+    /// That p-value, corrected by Holm's method for all comparisons with the first method, or for all with step-size controls.
     pub adjusted: f64,
     /// The number of those comparisons.
     pub of: usize,
@@ -90,7 +90,7 @@ pub struct MethodStanding {
     pub before: IqmEstimate,
     /// Accuracy after RL.
     pub after: IqmEstimate,
-    /// After less before, by seed.
+    /// After minus before, by seed.
     pub gain: IqmEstimate,
     /// Against the first method; none for the first itself.
     pub difference: Option<MethodDifference>,
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_methods_are_told_apart_no_more_often_than_the_level_says() {
+    fn equal_methods_are_distinguished_no_more_often_than_the_level_says() {
         // Differences that are symmetric around 0, from a small generator of their own: 200 comparisons with 8 seeds.
         let mut state = 1u64;
         let mut noise = || {

@@ -39,7 +39,7 @@ pub enum Column {
     /// exp of the largest absolute log-ratio.
     RatioMax,
     /// Mean of exp of the absolute difference between the log-probabilities of sampler and trainer.
-    Drift,
+    Mismatch,
     /// Share of responses that were cut off.
     Truncated,
     /// Share of tokens on the lower clip bound.

@@ -18,7 +18,7 @@ pub(super) const EXAMINERS: [(&str, Examiner); 12] = [
     ("entropy-collapse", entropy_collapse),
     ("gradient-norm", gradient_norm),
     ("ratio-off-policy", ratio_off_policy),
-    ("drift", drift),
+    ("mismatch", mismatch),
     ("clip-share", clip_share),
     ("truncation", truncation),
     ("length-bonus", length_bonus),
@@ -181,10 +181,10 @@ fn ratio_off_policy(log: &Log) -> Option<Evidence> {
 }
 
 /// Sampler and trainer that disagree at the same weights.
-fn drift(log: &Log) -> Option<Evidence> {
+fn mismatch(log: &Log) -> Option<Evidence> {
     // Factor between the two probabilities of a token, on average. bf16 alone makes about 1.01.
     const FAR: f64 = 1.05;
-    let recent = log.recent(Column::Drift)?;
+    let recent = log.recent(Column::Mismatch)?;
     let mean = recent.mean();
     (mean >= FAR).then(|| Evidence {
         text: format!(

@@ -121,10 +121,10 @@ fn a_ratio_that_must_be_one_and_a_sampler_that_disagrees_are_found() {
     sound("ratio-off-policy", ratios(Log::new(Framework::Ours, false), 2.0));
     let text = "the mean ratio differs from 1 in 1 of 5 steps; the furthest is 0.98 at step 3";
     found("ratio-off-policy", ratios(log(), 0.98), (3.0, 3.0), text);
-    let drift = |drift: f64| log().with(Column::Drift, 10, |_| drift);
-    sound("drift", drift(1.049));
+    let mismatch = |mismatch: f64| log().with(Column::Mismatch, 10, |_| mismatch);
+    sound("mismatch", mismatch(1.049));
     let text = "their probabilities of a token differ by a factor of 1.05 on average";
-    found("drift", drift(1.05), (1.0, 10.0), text);
+    found("mismatch", mismatch(1.05), (1.0, 10.0), text);
 }
 
 #[test]

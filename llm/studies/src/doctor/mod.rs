@@ -101,7 +101,7 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// A mean in nats per token over the last steps beside that over the first.
+    /// A mean in nats per token over the last steps next to that over the first.
     fn nats(quantity: &str, ends: &Ends) -> Evidence {
         let [recent, early] = [&ends.recent, &ends.early].map(|window| significant(window.mean(), 3));
         Evidence {
@@ -153,7 +153,7 @@ mod tests {
                     Column::Reward => 0.3 + 0.4 * x + 0.02 * (i % 3) as f64,
                     Column::ZeroVariance => 0.3,
                     Column::Kl => 0.02 * x,
-                    Column::RatioMean | Column::RatioMax | Column::Drift => 1.0,
+                    Column::RatioMean | Column::RatioMax | Column::Mismatch => 1.0,
                     Column::Truncated => 0.05,
                     Column::ClipLow | Column::ClipHigh | Column::Clipped | Column::Skipped => 0.0,
                     Column::GradNorm => 0.5 + 0.1 * (i % 5) as f64,

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use grpo_lambda::group::{Evidence, Group, Response};
+use grpo_lambda::group::{ExtraInputs, Group, Response};
 use grpo_lambda::methods::Method;
 use grpo_lambda::token_weights::LOG_PROB;
 use grpo_lambda_decoder::disk::read_regular_text;
@@ -63,13 +63,13 @@ fn compares_groups(method: &dyn Method) -> bool {
     let response = |reward: f64| Response {
         tokens: vec![u32::from(reward > 0.0)],
         ref_logps: Some(vec![LOG_PROB]),
-        evidence: Evidence::neutral(1, LOG_PROB),
+        extra_inputs: ExtraInputs::neutral(1, LOG_PROB),
         ..Response::graded(vec![LOG_PROB], reward)
     };
     let groups = [[0.0, 0.0], [1.0, 1.0], [1.0, 0.0]];
     let batch = groups.map(|rewards| Group { responses: rewards.map(response).into() });
     let credits = method.credit(&batch);
-    // Neutral evidence hides what a critic or another reward adds: that the method says itself.
+    // Neutral extra inputs hide what a critic or another reward adds: that the method says itself.
     method.compares_rewards() && credits[..4].iter().all(|credit| credit.advantages == [0.0])
 }
 
@@ -219,7 +219,7 @@ fn add(log: &mut Log, index: usize, row: &Map<String, Value>) -> Result<(), Stri
             (Column::ZeroVariance, Framework::Ours) => {
                 value / row.get("groups").and_then(Value::as_f64).unwrap_or(f64::NAN)
             }
-            (Column::Drift, Framework::Trl) => value.exp(),
+            (Column::Mismatch, Framework::Trl) => value.exp(),
             _ => value,
         };
         log.push(column, step, value);
@@ -300,7 +300,7 @@ mod tests {
         );
         assert_eq!((log.steps, log.framework, log.on_policy), (1, Framework::Trl, false));
         assert_eq!(log.get(Column::Length), [(10.0, 1.15)]);
-        assert!((log.get(Column::Drift)[0].1 - 0.1f64.exp()).abs() < 1e-15);
+        assert!((log.get(Column::Mismatch)[0].1 - 0.1f64.exp()).abs() < 1e-15);
         assert!(log.get(Column::GradNorm)[0].1.is_nan() && log.get(Column::Kl)[0].1.is_nan());
     }
 
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn methods_that_learn_from_a_group_that_agrees_are_told_apart() {
+    fn methods_that_learn_from_a_group_that_agrees_are_distinguished() {
         let alone = REGISTRY.iter().map(|spec| methods::parse(spec.name, "").expect("defaults"));
         let alone: Vec<&str> =
             alone.filter(|m| !compares_groups(m.method.as_ref())).map(|m| m.spec.name).collect();

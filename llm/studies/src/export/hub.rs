@@ -1,4 +1,4 @@
-//! Files beside a model on the Hugging Face hub: a model card, and the state of transformers' `Trainer`.
+//! Files next to a model on the Hugging Face hub: a model card, and the state of transformers' `Trainer`.
 
 use std::path::Path;
 

@@ -1,11 +1,11 @@
 //! Two evaluations on the same problems, problem by problem.
 //!
-//! A difference is B less A, of shares of right answers. Problems without a gradable response on either side are left
+//! A difference is B minus A, of shares of right answers. Problems without a gradable response on either side are left
 //! out and counted; a second difference scores ungradable responses 0.
 //!
 //! ```text
 //! d_i = score of B on problem i - score of A on problem i
-//! p        paired permutation test: were A and B alike, every d_i would be as likely with either sign
+//! p        paired permutation test: were A and B equal, every d_i would be as likely with either sign
 //! interval percentile bootstrap over problems
 //! Holm     over benchmarks; the average is one test of its own
 //! ```
@@ -96,7 +96,7 @@ fn verdict(difference: f64, p: f64, adjusted: f64) -> Verdict {
 /// A difference with its interval and test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PairedDifference {
-    /// B less A, with its 95 % interval.
+    /// B minus A, with its 95 % interval.
     pub value: Interval,
     /// Two-sided p-value of the paired permutation test.
     pub p: f64,
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn models_that_are_alike_are_told_apart_no_more_often_than_the_level_says() {
+    fn equal_models_are_distinguished_no_more_often_than_the_level_says() {
         // 300 pairs of evaluations with two samples of 40 problems, all of the same model.
         let mut state = 7u64;
         let mut uniform = || {

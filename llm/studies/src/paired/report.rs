@@ -95,7 +95,7 @@ fn lines(pair: &Pair) -> Vec<Line<'_>> {
 
 /// The table for a terminal.
 pub fn table(pair: &Pair) -> String {
-    let heads = ["benchmark", "n", "A %", "B %", "B less A", "problems\n>/=/<", "p", "p, Holm", "verdict"];
+    let heads = ["benchmark", "n", "A %", "B %", "B minus A", "problems\n>/=/<", "p", "p, Holm", "verdict"];
     let mut table = terminal::table(heads.to_vec());
     for Line { name, means, difference, benchmark } in lines(pair) {
         let Some(d) = difference else {
@@ -248,7 +248,7 @@ pub fn figure(pair: &Pair) -> Figure {
     };
     let [significant, others] = ["p ≤ 0.05, corrected", "no difference shown, or not after correction"];
     let mut panel = Panel::new("")
-        .x(Axis::new("B less A (percentage points)").range(-reach, reach))
+        .x(Axis::new("B minus A (percentage points)").range(-reach, reach))
         .y(Axis::new("").categories(rows.iter().map(|(name, _)| name.clone())))
         .vline(0.0, "");
     for (name, spans) in [(significant, spans(true)), (others, spans(false))] {

@@ -76,7 +76,7 @@ pub struct PaperDataset {
     pub name: String,
     /// `owner/name` on the Hugging Face hub, with subset and split where there are several.
     pub id: String,
-    pub(super) stand_in: StandIn,
+    pub(super) substitute: Substitute,
 }
 
 impl PaperDataset {
@@ -94,7 +94,7 @@ pub struct PaperBenchmark {
     pub name: String,
     /// Its name for `llm-train eval --benchmarks`.
     pub key: String,
-    pub(super) stand_in: StandIn,
+    pub(super) substitute: Substitute,
 }
 
 impl PaperBenchmark {
@@ -112,12 +112,12 @@ impl PaperBenchmark {
 /// Word problems in place of a data set or benchmark.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct StandIn {
+pub(super) struct Substitute {
     pub(super) steps: Vec<usize>,
     pub(super) max_operand: u32,
 }
 
-impl StandIn {
+impl Substitute {
     pub(super) fn levels(&self) -> String {
         self.steps.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
     }

@@ -8,7 +8,7 @@ use std::ops::Add;
 
 use grpo_lambda_stats::table::significant;
 
-use grpo_lambda::group::EvidenceKind;
+use grpo_lambda::group::InputKind;
 use grpo_lambda_decoder::lora::LoraSettings;
 use grpo_lambda_decoder::model::ModelConfig as Shape;
 use grpo_lambda_gpu::dry::Work;
@@ -119,7 +119,7 @@ impl WorkEstimate {
 pub struct RunEstimate {
     pub supervised: WorkEstimate,
     pub reinforced: WorkEstimate,
-    /// False if the method's own evidence, which no card computes, is not counted.
+    /// False if the method's own extra inputs, which no card computes, are not counted.
     pub whole: bool,
 }
 
@@ -134,12 +134,12 @@ pub fn run(shape: &Shape, preset: &Preset, a: &Assumptions) -> Result<RunEstimat
         predict_at(a.card.ceilings, shape, &preset, a.card.dtype, longest)
     };
     let (found, whole) = match (count(preset), preset.with(&["method.name=grpo"])) {
-        (Err(SyntheticStepError::Evidence { .. }), Ok(plain)) => (count(&plain)?, false),
+        (Err(SyntheticStepError::ExtraInputs { .. }), Ok(plain)) => (count(&plain)?, false),
         (found, _) => (found?, true),
     };
     let rl = &preset.rl;
     let responses = (rl.prompts_per_step * rl.group_size * rl.max_new_tokens) as f64;
-    let reference = preset.configured().evidence().contains(&EvidenceKind::RefLogps);
+    let reference = preset.configured().extra_inputs().contains(&InputKind::RefLogps);
     Ok(RunEstimate {
         supervised: WorkEstimate {
             sampled: 0.0,
@@ -184,7 +184,7 @@ pub fn trained(shape: &Shape, lora: Option<&LoraSettings>) -> f64 {
 }
 
 /// Bytes of the checkpoints of a run: weights, what is trained in the optimiser's copies, and once for all of them the
-/// reference where there is one. With LoRA the reference is the base, always there, and the pairs are once more beside
+/// reference where there is one. With LoRA the reference is the base, always there, and the pairs are once more next to
 /// the optimiser.
 pub fn disk(shape: &Shape, preset: &Preset, reference: bool) -> f64 {
     let copies = if preset.adam.compensated { 4.0 } else { 3.0 };

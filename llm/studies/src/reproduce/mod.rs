@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! axes    the paper's models, data sets and benchmarks      grid    the cells of a table, and the selection of some
-//! scale   the paper's models and benchmarks, or stand-ins   cost    tokens, operations, hours, disk: the plan
-//! run     the status of a directory, and doing the rest     table   the printed numbers, ours beside them
+//! scale   the paper's models and benchmarks, or toy ones   cost    tokens, operations, hours, disk: the plan
+//! run     the status of a directory, and doing the rest     table   the printed numbers, ours next to them
 //! ```
 //! The presets `paper-*` choose what the paper leaves out, with a reason.
 

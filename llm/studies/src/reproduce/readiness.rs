@@ -22,7 +22,7 @@ pub struct Need {
 }
 
 /// Everything that these cells need, in the order in which it is used; the benchmarks' files are looked for in `data`.
-/// A grid of stand-ins needs nothing.
+/// A grid of toy models needs nothing.
 pub fn needs(grid: &Grid, cells: &[Cell], data: &Path) -> Result<Vec<Need>, SweepError> {
     let mut found: Vec<Need> = Vec::new();
     let mut add = |need: Need| {

@@ -213,11 +213,11 @@ fn supervised(model: &PaperModel) -> PathBuf {
     PathBuf::from(model.slug()).join("supervised")
 }
 
-/// The seed of the stand-ins' problems.
+/// The seed of the toy problems.
 const TEST_SEED: u64 = 0;
 
-/// Evaluates a trained cell on the stand-ins of the benchmarks.
-pub fn on_stand_ins(trained: TrainedCell<'_>) -> Result<(String, Vec<CellScore>), SweepError> {
+/// Evaluates a trained cell on toy problems in place of the benchmarks.
+pub fn on_toy_problems(trained: TrainedCell<'_>) -> Result<(String, Vec<CellScore>), SweepError> {
     let TrainedCell { cell, config, checkpoint, .. } = trained;
     let shape = model::ModelConfig::load(checkpoint)?;
     let parameters = weights::load(checkpoint, &shape)?;

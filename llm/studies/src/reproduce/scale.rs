@@ -1,4 +1,4 @@
-//! The scale of a grid: the paper's models and benchmarks, or small stand-ins that this machine can train.
+//! The scale of a grid: the paper's models and benchmarks, or small toy ones that this machine can train.
 
 use std::path::PathBuf;
 
@@ -63,12 +63,12 @@ impl Scale {
 
     /// The settings of a cell over its model's preset: its method and its data set.
     pub fn settings(self, cell: &Cell, preset: &Config) -> Vec<String> {
-        let PaperDataset { id, stand_in, .. } = cell.dataset;
+        let PaperDataset { id, substitute, .. } = cell.dataset;
         let task = match self {
             Scale::Full => vec![format!("task.data={id}")],
             Scale::Tiny => vec![
-                format!("task.levels={}", stand_in.levels()),
-                format!("task.max_operand={}", stand_in.max_operand),
+                format!("task.levels={}", substitute.levels()),
+                format!("task.max_operand={}", substitute.max_operand),
             ],
         };
         [method_overrides(cell, preset), task].concat()
@@ -93,7 +93,7 @@ impl Scale {
 
     /// The problems that stand for a benchmark at the tiny scale.
     pub fn test(benchmark: &PaperBenchmark) -> Task {
-        let s = &benchmark.stand_in;
+        let s = &benchmark.substitute;
         let level = |steps: &usize| Level { steps: *steps, max_operand: s.max_operand };
         Task::Stories(s.steps.iter().map(level).collect())
     }
@@ -106,19 +106,19 @@ impl Scale {
         }
     }
 
-    /// The stand-ins, in lines for a reader; none at full scale.
+    /// The toy models and problems, in lines for a reader; none at full scale.
     pub fn legend(self) -> Vec<String> {
         if self == Scale::Full {
             return Vec::new();
         }
-        let head = "OURS ARE STAND-INS, NOT THE PAPER'S MODELS: a small embedded model on generated word problems. \
+        let head = "OURS ARE TOY MODELS, NOT THE PAPER'S: a small embedded model on generated word problems. \
                     The shape of the table and the methods are the paper's; the numbers cannot be compared with its \
                     numbers.";
         let model = "model: the preset paper-tiny, with another seed for each of the four";
-        let data = datasets().iter().map(|d| format!("data set {}: {}", d.name, d.stand_in.in_words()));
-        let tests = benchmarks()
-            .iter()
-            .map(|b| format!("benchmark {}: {}, held out, n = {}", b.name, b.stand_in.in_words(), b.items()));
+        let data = datasets().iter().map(|d| format!("data set {}: {}", d.name, d.substitute.in_words()));
+        let tests = benchmarks().iter().map(|b| {
+            format!("benchmark {}: {}, held out, n = {}", b.name, b.substitute.in_words(), b.items())
+        });
         [head, model].map(str::to_owned).into_iter().chain(data).chain(tests).collect()
     }
 

@@ -1,5 +1,5 @@
 //! The paper's Tables 1 and 3 to 6 as printed, each number with its interval and with what an audit finds wrong with
-//! it; ours beside them.
+//! it; ours next to them.
 //!
 //! Numbers and audit are those of [`grpo_lambda_printed`], which `sim paper_audit` reads, too: a cell is judged in one
 //! place.

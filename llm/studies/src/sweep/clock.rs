@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_to_go_is_told_once_every_kind_has_been_timed() {
+    fn the_time_to_go_is_shown_once_every_kind_has_been_timed() {
         let mut clock = EtaClock::default();
         clock.expect(2, 4);
         clock.done(RunKind::Sft, 10.0);

@@ -10,7 +10,7 @@ use super::SweepError;
 /// The choices that make a sweep this one.
 #[derive(Clone, Debug)]
 pub struct Identity<'a> {
-    /// `compare`: of the file, and of its section beside a configuration.
+    /// `compare`: of the file, and of its section next to a configuration.
     pub name: &'static str,
     /// For messages, as in "a comparison".
     pub noun: &'static str,

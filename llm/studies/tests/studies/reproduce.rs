@@ -110,7 +110,7 @@ fn rl_costs_its_steps_and_what_each_of_them_does() {
 }
 
 #[test]
-fn a_method_that_no_card_runs_is_counted_without_its_own_evidence() {
+fn a_method_that_no_card_runs_is_counted_without_its_own_extra_inputs() {
     let shape = shape();
     let all = grpo_lambda::methods::REGISTRY.iter().map(|m| format!("method.name={}", m.name));
     let configs = all.filter_map(|name| Preset::resolve("tiny", &[name.as_str()]).ok());
@@ -313,10 +313,10 @@ fn an_empty_table_shows_the_papers_numbers_and_its_caveats() {
     ] {
         assert!(text.contains(expected), "{expected}: {text}");
     }
-    let page = empty.markdown(&["STAND-INS".to_owned()], "cmd --table 5");
+    let page = empty.markdown(&["TOY MODELS".to_owned()], "cmd --table 5");
     let row = page.lines().find(|l| l.contains("gsm8k") && l.contains("AVG")).expect("a row");
     let row = row.split('|').map(str::trim).collect::<Vec<_>>().join("|");
-    assert!(page.contains("- STAND-INS") && row.starts_with("|gsm8k|AVG|- (.126)|- (.277) [1]|"), "{page}");
+    assert!(page.contains("- TOY MODELS") && row.starts_with("|gsm8k|AVG|- (.126)|- (.277) [1]|"), "{page}");
     let csv = empty.csv("full", "cmd");
     assert_eq!(csv.lines().count(), 2 + 72);
     assert!(csv.contains("table,data_set,benchmark,variant,scale,ours,"), "{csv}");

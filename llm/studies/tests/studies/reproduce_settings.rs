@@ -8,7 +8,7 @@ use grpo_lambda_trainer::config::{Config, PRESETS};
 use grpo_lambda_trainer::input::task::{LengthFilter, Split, TaskSource};
 
 #[test]
-fn a_stand_in_has_as_many_different_problems_as_its_benchmark() {
+fn a_toy_benchmark_has_as_many_different_problems_as_the_one_it_replaces() {
     for b in benchmarks() {
         let found = Scale::test(b).distinct(42, Split::Test, b.items() as usize).len() as u64;
         assert_eq!(found, b.items(), "{}", b.name);
@@ -60,7 +60,7 @@ fn for_size<T>(size: &str, values: PerSize<T>) -> T {
     }
 }
 
-/// Every choice that the paper leaves out (errata E35) stands in the preset, with a reason beside it.
+/// Every choice that the paper leaves out (errata E35) stands in the preset, with a reason next to it.
 #[test]
 fn every_choice_the_paper_leaves_out_is_made_and_commented() {
     for model in models() {

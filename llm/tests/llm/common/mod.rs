@@ -13,7 +13,7 @@ use grpo_lambda_decoder::model::weights::{self, SaveDtype};
 use grpo_lambda_decoder::model::{Architecture::Qwen2, Decoder, ModelConfig, ModelShape};
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 
-/// What a command left behind.
+/// What a command left.
 pub struct Done {
     /// The exit code.
     pub code: Option<i32>,
@@ -243,7 +243,7 @@ impl Place {
         assert!(!cases.is_empty());
         for Refusal { line, stdin, expected } in cases {
             run(line, &stdin).refused(2, expected);
-            assert_eq!(names(self.0.path()), before, "{line:?} left something behind");
+            assert_eq!(names(self.0.path()), before, "{line:?} left something after");
         }
     }
 }
@@ -345,7 +345,7 @@ pub fn fixture(name: &str) -> PathBuf {
     llm().join("tests/fixtures").join(name)
 }
 
-/// Published data of this name, if it is where `GRPO_LAMBDA_DATA` says, or in `shared/data` beside the repository.
+/// Published data of this name, if it is where `GRPO_LAMBDA_DATA` says, or in `shared/data` next to the repository.
 pub fn published(name: &str) -> Option<PathBuf> {
     let near = llm().ancestors().map(|d| d.join("shared/data"));
     let root = std::env::var_os("GRPO_LAMBDA_DATA").map(PathBuf::from);

@@ -5,7 +5,7 @@
 
 use crate::experiment::Experiment;
 
-pub(crate) mod entrants;
+pub(crate) mod entries;
 mod learning;
 mod multisets;
 mod off_policy;

@@ -9,11 +9,11 @@
 //! Seven atoms in groups of eight are 3003 multisets, where tuples would be 5.8 million: small MDPs are exact for *every* method, with the
 //! whole distribution of the update, not only its mean.
 
-use super::entrants::Source;
+use super::entries::Source;
 use anyhow::{bail, ensure};
 use grpo_lambda::group::{Group, Response};
 use grpo_lambda::methods::{Credit, Method};
-use grpo_lambda_mdp::evidence::{Exact, Provider, critic};
+use grpo_lambda_mdp::extra_inputs::{Exact, Provider, critic};
 use grpo_lambda_mdp::{EdgeId, Oracle, Tabular, Tree};
 
 /// Limit on the number of multisets: a few seconds of one method.
@@ -22,7 +22,7 @@ const LIMIT: f64 = 300_000.0;
 /// Seed of the errors of a noisy critic.
 const CRITIC_SEED: u64 = 1;
 
-/// True if a table gives evidence of this source without chance.
+/// True if a table gives extra inputs of this source without chance.
 pub(super) fn given(source: Source) -> bool {
     matches!(source, Source::Table | Source::ConstantCritic | Source::NoisyCritic(_))
 }
@@ -71,7 +71,7 @@ pub(super) struct Outcome<'a> {
 }
 
 impl<'t> Groups<'t> {
-    /// The groups of `size` responses that `behaviour` samples and `current` is updated with. Evidence is the sampler's.
+    /// The groups of `size` responses that `behaviour` samples and `current` is updated with. Extra inputs are the sampler's.
     pub(super) fn new(
         tree: &'t Tree,
         behaviour: &Tabular,
@@ -86,7 +86,7 @@ impl<'t> Groups<'t> {
             Source::Table => exact,
             Source::ConstantCritic => exact.with_critic(critic::constant(&sampler, sampler.j)),
             Source::NoisyCritic(scale) => exact.with_critic(critic::noisy(&sampler, scale, CRITIC_SEED)),
-            other => bail!("evidence from {other:?} is not a function of the response"),
+            other => bail!("extra inputs from {other:?} is not a function of the response"),
         };
         let updated = current.log_probs(tree);
         let old = match ratios {
@@ -103,7 +103,7 @@ impl<'t> Groups<'t> {
                     let response = Response {
                         tokens: path.iter().map(|&e| tree.token(e)).collect(),
                         truncated: tree.truncated(leaf),
-                        evidence: exact.evidence(leaf, &path),
+                        extra_inputs: exact.extra_inputs(leaf, &path),
                         ..Response::graded(along(old), reward)
                     };
                     let logps = along(&updated);

@@ -1,4 +1,4 @@
-//! `lambda_zero`: the readings of GRPO-lambda that are GRPO at λ = 0, and the λ at which GAE becomes GRPO.
+//! `lambda_zero`: the variants of GRPO-lambda that are GRPO at λ = 0, and the λ at which GAE becomes GRPO.
 
 use crate::experiment::{Context, Experiment, Finding, Parts};
 use crate::experiments::common::chart::chart;
@@ -28,8 +28,8 @@ const BATCHES: usize = 200;
 /// Tokens of the response whose advantages are followed along λ.
 const LEN: usize = 16;
 
-/// The readings compared with GRPO.
-const READINGS: [(&str, &str); 12] = [
+/// The variants compared with GRPO.
+const VARIANTS: [(&str, &str); 12] = [
     ("recent", "clamp=none"),
     ("recent, Eq. 18 as printed", "clamp=none matrix=as_printed"),
     ("recent, rows normalised", "clamp=none normalise=rows"),
@@ -45,7 +45,7 @@ const READINGS: [(&str, &str); 12] = [
 ];
 
 struct Numbers {
-    readings: Vec<Reading>,
+    variants: Vec<Variant>,
     by_lambda: Vec<AtLambda>,
     /// Largest difference of the gradient of delta=terminal at λ = 1 from GRPO's, on-policy.
     terminal_at_one: f64,
@@ -53,10 +53,10 @@ struct Numbers {
     weights: Vec<(&'static str, Vec<f64>)>,
 }
 
-/// A reading at λ = 0 against GRPO, on or off policy: largest differences over the batches.
+/// A variant at λ = 0 against GRPO, on or off policy: largest differences over the batches.
 #[derive(Clone, Copy, Serialize)]
-struct Reading {
-    reading: &'static str,
+struct Variant {
+    variant: &'static str,
     policy: &'static str,
     batches: usize,
     #[serde(rename = "largest_loss_difference")]
@@ -94,11 +94,11 @@ impl Quantity {
 }
 
 fn measure(context: &Context) -> anyhow::Result<Numbers> {
-    let mut readings = Vec::new();
-    for (i, (name, settings)) in READINGS.into_iter().enumerate() {
-        (context.progress)(0.8 * i as f64 / READINGS.len() as f64, name);
-        for (policy, drift) in [("on-policy", 0.0), ("off-policy", 0.5)] {
-            readings.push(against_grpo((name, settings), policy, drift, context.seed)?);
+    let mut variants = Vec::new();
+    for (i, (name, settings)) in VARIANTS.into_iter().enumerate() {
+        (context.progress)(0.8 * i as f64 / VARIANTS.len() as f64, name);
+        for (policy, distance) in [("on-policy", 0.0), ("off-policy", 0.5)] {
+            variants.push(against_grpo((name, settings), policy, distance, context.seed)?);
         }
     }
     let mut by_lambda = Vec::new();
@@ -114,33 +114,33 @@ fn measure(context: &Context) -> anyhow::Result<Numbers> {
     ] {
         weights.push((name, on_policy_weights(&format!("lambda=0 {settings}"), &[-0.5; 6])?));
     }
-    Ok(Numbers { readings, by_lambda, terminal_at_one: terminal_at_one(context.seed)?, weights })
+    Ok(Numbers { variants, by_lambda, terminal_at_one: terminal_at_one(context.seed)?, weights })
 }
 
 /// A seeded group of five with binary rewards, lengths 1 to 9, and current log-probabilities that differ by up to
-/// `drift`.
-fn batch(seed: u64, index: usize, drift: f64) -> (Group, Vec<Vec<f64>>) {
+/// `distance`.
+fn batch(seed: u64, index: usize, distance: f64) -> (Group, Vec<Vec<f64>>) {
     let mut rng = stream(seed, index as u64);
     let mut sampled =
         |i: usize| (0..1 + (index + 2 * i) % 9).map(|_| -1.0 + 0.9 * symmetric(&mut rng)).collect();
     let old: Vec<Vec<f64>> = (0..5).map(&mut sampled).collect();
     let mut moved =
-        |o: &Vec<f64>| o.iter().zip(noise(&mut rng, o.len())).map(|(o, d)| o + drift * d).collect();
+        |o: &Vec<f64>| o.iter().zip(noise(&mut rng, o.len())).map(|(o, d)| o + distance * d).collect();
     let logps = old.iter().map(&mut moved).collect();
     let rewards: Vec<f64> = (0..5).map(|i| f64::from((index + i) % 5 < 1 + index % 4)).collect();
     (group(&rewards, &old), logps)
 }
 
-/// The largest differences of a reading at λ = 0 from GRPO over all batches.
+/// The largest differences of a variant at λ = 0 from GRPO over all batches.
 fn against_grpo(
-    (reading, settings): (&'static str, &str),
+    (variant, settings): (&'static str, &str),
     policy: &'static str,
-    drift: f64,
+    distance: f64,
     seed: u64,
-) -> anyhow::Result<Reading> {
-    let mut worst = Reading { reading, policy, batches: BATCHES, loss: 0.0, gradient: 0.0 };
+) -> anyhow::Result<Variant> {
+    let mut worst = Variant { variant, policy, batches: BATCHES, loss: 0.0, gradient: 0.0 };
     for index in 0..BATCHES {
-        let (group, logps) = batch(seed, index, drift);
+        let (group, logps) = batch(seed, index, distance);
         let ours = evaluate("grpo_lambda", &format!("lambda=0 {settings}"), &group, &logps)?;
         let grpo = evaluate("grpo", GRPO, &group, &logps)?;
         let (a, b) = (ours.dlogps.concat(), grpo.dlogps.concat());
@@ -176,23 +176,23 @@ fn terminal_at_one(seed: u64) -> anyhow::Result<f64> {
     Ok(gap(&ours.dlogps.concat(), &grpo.dlogps.concat()))
 }
 
-/// True if a reading was measured and is GRPO to the last bit, on and off policy.
+/// True if a variant was measured and is GRPO to the last bit, on and off policy.
 fn is_grpo(n: &Numbers, name: &str) -> bool {
-    let mut own = n.readings.iter().filter(|r| r.reading == name).peekable();
+    let mut own = n.variants.iter().filter(|r| r.variant == name).peekable();
     own.peek().is_some() && own.all(|r| r.loss == 0.0 && r.gradient == 0.0)
 }
 
 fn findings(n: &Numbers) -> Vec<Finding> {
     let shown = |finding: Finding, names: &[&str]| {
         finding
-            .rows("", &["reading", "policy", "largest_relative_gradient_difference"])
-            .only("reading", names)
+            .rows("", &["variant", "policy", "largest_relative_gradient_difference"])
+            .only("variant", names)
     };
     let weights = |finding: Finding, name: &str| {
         let own = n.weights.iter().find(|(known, _)| *known == name);
         finding.value(format!("weights of {name} at T = 6"), own.map(|(_, weights)| weights))
     };
-    let names = distinct(n.readings.iter().map(|r| r.reading));
+    let names = distinct(n.variants.iter().map(|r| r.variant));
     let (same, other): (Vec<&str>, Vec<&str>) = names.into_iter().partition(|name| is_grpo(n, name));
     let falls_back = holds_when(
         other.is_empty(),
@@ -236,7 +236,7 @@ fn findings(n: &Numbers) -> Vec<Finding> {
 }
 
 fn tables(n: &Numbers) -> Vec<(String, Table)> {
-    vec![(String::new(), Table::from_rows(&n.readings)), ("by_lambda".into(), Table::from_rows(&n.by_lambda))]
+    vec![(String::new(), Table::from_rows(&n.variants)), ("by_lambda".into(), Table::from_rows(&n.by_lambda))]
 }
 
 fn figures(n: &Numbers) -> Vec<(String, Figure)> {
@@ -267,9 +267,9 @@ mod tests {
     use crate::experiments::common::words;
 
     fn numbers(different: &[&str], at_one: f64) -> Numbers {
-        let reading = |reading| {
-            let gradient = f64::from(different.contains(&reading));
-            Reading { reading, policy: "on-policy", batches: 1, loss: 0.0, gradient }
+        let variant = |variant| {
+            let gradient = f64::from(different.contains(&variant));
+            Variant { variant, policy: "on-policy", batches: 1, loss: 0.0, gradient }
         };
         let at = |lambda, relative_difference_from_grpo| AtLambda {
             lambda,
@@ -277,7 +277,7 @@ mod tests {
             relative_difference_from_grpo,
         };
         Numbers {
-            readings: ["recent", "recent, A clamped at -0.1", "both", "ϵ-weight"].map(reading).into(),
+            variants: ["recent", "recent, A clamped at -0.1", "both", "ϵ-weight"].map(variant).into(),
             by_lambda: vec![at(0.0, 0.5), at(1.0, at_one)],
             terminal_at_one: 0.0,
             weights: Vec::new(),
@@ -291,7 +291,7 @@ mod tests {
         assert_eq!(verdicts(numbers(&["both"], 0.0)), ["Holds when", "Fails", "Holds", "Holds"]);
         assert_eq!(verdicts(numbers(&["recent", "ϵ-weight"], 0.1)), ["Fails", "Holds", "Fails", "Fails"]);
         let mut unknown = numbers(&[], 0.0);
-        unknown.readings.retain(|r| r.reading != "both");
+        unknown.variants.retain(|r| r.variant != "both");
         assert_eq!(
             verdicts(unknown),
             ["Holds", "Fails", "Holds", "Holds"],

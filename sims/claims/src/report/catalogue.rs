@@ -1,16 +1,15 @@
 //! The methods by provenance and by what of them has run, as `docs/conventions.md` lists them.
 
 use super::markdown::wrapped;
-use crate::atlas::entrants::LEFT_OUT;
-use grpo_lambda::group::EvidenceKind;
+use crate::atlas::entries::LEFT_OUT;
+use grpo_lambda::group::InputKind;
 use grpo_lambda::methods::{self, MethodSpec, Provenance, REGISTRY};
 use grpo_lambda_mdp::zoo;
 use grpo_lambda_tools::mdp_command::provided;
 
-/// The evidence that no policy of `llm-train` gives; its tests compare the list of `docs/conventions.md` with what it
+/// The extra inputs that no policy of `llm-train` gives; its tests compare the list of `docs/conventions.md` with what it
 /// refuses.
-const NO_TRANSFORMER: [EvidenceKind; 3] =
-    [EvidenceKind::Values, EvidenceKind::Steps, EvidenceKind::ProcessRewards];
+const NO_TRANSFORMER: [InputKind; 3] = [InputKind::Values, InputKind::Steps, InputKind::ProcessRewards];
 /// The methods whose runs on a transformer are recorded in `llm/results`, or in `paper/data`.
 const RECORDED: [&str; 11] = [
     "grpo",
@@ -64,7 +63,7 @@ pub(super) fn left_out_of_the_atlas() -> String {
     wrapped("", "", &format!("**Left out.** {} methods have no row: {}.", each.len(), each.join("; ")))
 }
 
-/// The methods whose evidence no table gives, not even one with rewards of 0 and 1, for which it knows a teacher.
+/// The methods whose extra inputs no table gives, not even one with rewards of 0 and 1, for which it knows a teacher.
 fn without_a_table() -> Vec<&'static str> {
     let provided = zoo::find("pivot").map_or(Vec::new(), |task| provided(&(task.build)()));
     let refused = |name: &str| methods::parse(name, "").is_ok_and(|m| m.require(&provided).is_err());
@@ -74,9 +73,10 @@ fn without_a_table() -> Vec<&'static str> {
 /// The marks of what has run with its own sampling, what never on a transformer.
 fn coverage() -> String {
     let missing = |spec: &&&MethodSpec| {
-        let evidence = methods::parse(spec.name, "").map_or(Vec::new(), |configured| configured.evidence());
+        let extra_inputs =
+            methods::parse(spec.name, "").map_or(Vec::new(), |configured| configured.extra_inputs());
         // No visit of a prompt is remembered there.
-        evidence.iter().any(|kind| NO_TRANSFORMER.contains(kind)) || spec.name == "systematic_visit"
+        extra_inputs.iter().any(|kind| NO_TRANSFORMER.contains(kind)) || spec.name == "systematic_visit"
     };
     let never: Vec<&str> = REGISTRY.iter().filter(missing).map(|spec| spec.name).collect();
     let without_a_table = without_a_table();

@@ -238,8 +238,8 @@ fn comparisons_are_those_of_the_recorded_runs() {
     // The history: what version 5 said of its seeds and of three comparisons.
     let history = text("paper/protocols/chain.toml").split_whitespace().collect::<Vec<_>>().join(" ");
     let pairs = arrivals(&runs, "oracle").into_iter().zip(arrivals(&runs, "rloo"));
-    let told = pairs.filter(|(a, b)| a.2 || b.2).map(|(a, b)| a.1 / b.1);
-    let (fewer, more): (Vec<f64>, Vec<f64>) = told.partition(|ratio| *ratio < 1.0);
+    let reported = pairs.filter(|(a, b)| a.2 || b.2).map(|(a, b)| a.1 / b.1);
+    let (fewer, more): (Vec<f64>, Vec<f64>) = reported.partition(|ratio| *ratio < 1.0);
     let ends = [f64::min, f64::max].map(|end| fewer.iter().copied().reduce(end).unwrap());
     let of_seeds =
         format!("{:.2} to {:.2} of RLOO's tokens on {} of its twelve seeds", ends[0], ends[1], fewer.len());
@@ -293,7 +293,7 @@ fn noise_at_the_three_places_is_that_of_the_recorded_sums() {
 }
 
 #[test]
-fn the_pilot_and_the_mended_credit_are_told_with_their_numbers() {
+fn the_pilot_and_the_mended_credit_are_reported_with_their_numbers() {
     let one_line = |path: &str| text(path).split_whitespace().collect::<Vec<_>>().join(" ");
     let protocol = one_line("paper/protocols/chain.toml");
     for number in ["474,473", "665,643 (.71", "258,463 (.39"] {

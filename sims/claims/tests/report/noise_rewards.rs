@@ -1,4 +1,4 @@
-//! The recorded runs with coins for rewards: complete, and their mean advantage the exact one.
+//! The recorded runs with random rewards: complete, and their mean advantage the exact one.
 
 #![allow(clippy::unwrap_used)] // the lint spares test functions but not their helpers
 
@@ -13,10 +13,10 @@ fn runs() -> Table {
     committed("noise_rewards_runs.csv")
 }
 
-/// The mean over all tosses of a group of coins, by enumeration.
+/// The mean over all outcomes of a group of random rewards, by enumeration.
 fn mean_advantage(part: &str, clamp: f64) -> f64 {
     if part == "upper clamp" {
-        // The tosses of the other side of the coins negate every score.
+        // The opposite outcomes negate every score.
         return -mean_advantage(ClampPart::Both.name(), -clamp);
     }
     let part = ClampPart::ALL.into_iter().find(|p| p.name() == part).expect("a part of the clamp");
@@ -42,7 +42,7 @@ fn every_setting_has_every_seed_and_its_exact_mean_advantage() {
         assert!((number(row, "mean_advantage") - exact).abs() < 1e-9, "row {row}");
         let change = number(row, "length_after") - number(row, "length_before");
         assert!((number(row, "change") - change).abs() < 1e-9, "row {row}");
-        // Nothing is predicted where nothing is paid, nor without a trace where all tokens weigh alike; and nothing at
+        // Nothing is predicted where nothing is paid, nor without a trace where all tokens weigh equally; and nothing at
         // all under AdamW.
         let weighed = number(row, "lambda") > 0.0 || text(row, "reduction") == "1/T per response";
         let pays = exact.abs() > 1e-9 && weighed;

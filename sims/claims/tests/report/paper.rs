@@ -117,20 +117,20 @@ fn everything() -> Vec<&'static Experiment> {
     [REGISTRY, atlas::REGISTRY].concat()
 }
 
-/// The atlas takes a minute: rows of a few entrants on the first tasks stand for it. They are computed as the whole is,
+/// The atlas takes a minute: rows of a few entries on the first tasks stand for it. They are computed as the whole is,
 /// with the seeds of their places.
 #[test]
 fn committed_rows_of_the_atlas_are_those_of_a_fresh_computation() {
-    const ENTRANTS: [&str; 6] =
+    const ENTRIES: [&str; 6] =
         ["GRPO", "RLOO", "GRPO-λ both", "OAR-P", "GAE, noisy critic", "VinePPO, K = 8"];
-    let fresh = updates::excerpt(DEFAULT_SEED, 3, &ENTRANTS).expect("the atlas");
+    let fresh = updates::excerpt(DEFAULT_SEED, 3, &ENTRIES).expect("the atlas");
     let fresh = Table::from_csv(&fresh.to_csv("")).expect("own output");
     let mut known = committed("atlas_updates.csv");
     let (task, method) = (known.column("task").unwrap(), known.column("method").unwrap());
     let key = |row: &[Cell]| (row[task].format(3), row[method].format(3));
     let wanted: Vec<_> = fresh.rows.iter().map(|row| key(row)).collect();
     known.rows.retain(|row| wanted.contains(&key(row)));
-    assert_eq!(fresh.rows.len(), 3 * ENTRANTS.len());
+    assert_eq!(fresh.rows.len(), 3 * ENTRIES.len());
     let wrong = difference(&known, &fresh);
     assert!(wrong.is_none(), "run `cargo run --bin sim -- atlas --regenerate` and commit paper/: {wrong:?}");
 }
@@ -152,7 +152,7 @@ fn every_experiment_has_its_test_data_figure_and_row() {
                 |set: &BTreeSet<String>| set.iter().filter(|s| report::owner(s, &ids) == Some(id)).count();
             let file = |path: String| root().join(path).is_file();
             let in_theory = theory.contains(&format!("mod {id};")) && file(format!("tests/theory/{id}.rs"));
-            // A claim about printed tables has no theory to test; its arithmetic is tested beside its experiment.
+            // A claim about printed tables has no theory to test; its arithmetic is tested next to its experiment.
             assert!(in_theory || file(format!("sims/claims/tests/report/{id}.rs")), "{id} has no test");
             assert!(data.contains(&format!("{id}_verdicts")) && owned(&data) >= 2, "{id} has no data");
             assert!(owned(&png) >= 1, "{id} has no figure");

@@ -93,7 +93,7 @@ fn the_report_leads_with_the_paper_s_claim_and_fills_every_number() {
     assert_eq!(report.figures.len(), 1);
 }
 
-/// The paper's text, where a copy lies beside the repository.
+/// The paper's text, where a copy lies next to the repository.
 fn paper_text() -> Option<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let seeds = root.ancestors().map(|a| a.join("shared/seeds")).find(|d| d.is_dir());

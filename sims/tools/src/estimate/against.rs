@@ -57,8 +57,10 @@ pub fn report(
     if let Some(words) = &assumed.correction {
         let known = methods::parse("gpg", words).map_err(|e| Failure::Refused(e.to_string()))?;
         for (number, line) in groups {
-            let lacks =
-                known.evidence().into_iter().find(|kind| line.group.responses.iter().any(|r| !kind.is_in(r)));
+            let lacks = known
+                .extra_inputs()
+                .into_iter()
+                .find(|kind| line.group.responses.iter().any(|r| !kind.is_in(r)));
             if let Some(kind) = lacks {
                 let what = format!("{}: missing; `{words}` reads it", kind.name());
                 return Err(refused(source, (*number, what)));
@@ -70,7 +72,7 @@ pub fn report(
     let mut report = String::new();
     if let Some(configured) = explained {
         let ours = evaluated(configured, groups, true).map_err(|wrong| refused(source, wrong))?;
-        report += &beside(configured, &batch, &logps, ours, &theirs);
+        report += &neighbour(configured, &batch, &logps, ours, &theirs);
     }
     for found in diagnose(&batch, &logps, &theirs, assumed).found() {
         report += &words(found, &places(groups));
@@ -243,7 +245,7 @@ fn loss(read: &Entries) -> Result<Vec<f64>, (usize, String)> {
 }
 
 /// Differences of their numbers from the method's, term by term.
-fn beside(
+fn neighbour(
     configured: &Configured,
     batch: &[Group],
     logps: &[Vec<f64>],

@@ -8,7 +8,7 @@ use crate::input::{self, MOST_GROUPS};
 use crate::method_args::{MethodArgs, warn_of_idle_settings};
 use crate::program::call;
 use crate::terminal;
-use grpo_lambda::group::{EvidenceKind, Group};
+use grpo_lambda::group::{Group, InputKind};
 use grpo_lambda::methods::{self, BatchLoss, Configured};
 use grpo_lambda_stats::table::significant;
 use rayon::prelude::*;
@@ -67,9 +67,9 @@ inputs that some methods need (sim methods NAME says which)
 
 "#;
 
-/// The help after the options: [`INPUT`], a line for each kind of evidence, [`OUTPUT`].
+/// The help after the options: [`INPUT`], a line for each kind of extra input, [`OUTPUT`].
 fn after_help() -> String {
-    let kinds = EvidenceKind::ALL.into_iter().filter_map(|kind| Some((kind.name(), kind.json()?)));
+    let kinds = InputKind::ALL.into_iter().filter_map(|kind| Some((kind.name(), kind.json()?)));
     let line = |(name, (shape, about))| {
         let head = format!("  {:12} {shape:10} ", format!("{name:?}"));
         grpo_lambda_stats::hanging(&head, about, 80) + "\n"
@@ -291,7 +291,7 @@ fn parse(configured: Option<&Configured>, line: &[u8]) -> Result<Option<Line>, S
     if text.trim().is_empty() {
         return Ok(None);
     }
-    let line = Line::parse(text, &configured.map_or(Vec::new(), Configured::evidence))?;
+    let line = Line::parse(text, &configured.map_or(Vec::new(), Configured::extra_inputs))?;
     configured.map_or(Ok(()), |configured| not_too_long(configured, &line))?;
     Ok(Some(line))
 }
@@ -301,7 +301,7 @@ fn parse(configured: Option<&Configured>, line: &[u8]) -> Result<Option<Line>, S
 /// # Errors
 /// The fault and its fix.
 pub fn check(configured: &Configured, line: &mut Line) -> Result<(), String> {
-    line.check(&configured.evidence())?;
+    line.check(&configured.extra_inputs())?;
     not_too_long(configured, line)
 }
 

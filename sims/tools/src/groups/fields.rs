@@ -1,22 +1,22 @@
 //! The fields of a line: which there are, and what each must hold.
 
 use super::values::{LIST, LISTS, items, number, numbers, wrong};
-use super::{Line, evidence};
+use super::{Line, extra_inputs};
 use crate::failure::quoted;
 use crate::json::{self, Json};
 use grpo_lambda::check::BatchError;
-use grpo_lambda::group::{Evidence, EvidenceKind, Group, Response};
+use grpo_lambda::group::{ExtraInputs, Group, InputKind, Response};
 use grpo_lambda::padded;
 use grpo_lambda::settings::did_you_mean;
 use serde_json::Value;
 
 const REQUIRED: [&str; 3] = ["rewards", "logps", "old_logps"];
 
-/// Every field of a line, in the order of messages. What a response may carry besides is declared with [`Evidence`].
+/// Every field of a line, in the order of messages. What a response may carry besides is declared with [`ExtraInputs`].
 fn known() -> Vec<&'static str> {
     let before = ["id", "rewards", "logps", "old_logps", "ref_logps"];
     let after = ["tokens", "truncated", "advantages", "mask"];
-    before.into_iter().chain(Evidence::KINDS.map(EvidenceKind::name)).chain(after).collect()
+    before.into_iter().chain(ExtraInputs::KINDS.map(InputKind::name)).chain(after).collect()
 }
 
 /// Names of the fields in TRL and verl.
@@ -120,7 +120,7 @@ impl Fields {
         let old_logps = self.require("old_logps")?;
         let old_logps = self.lists("old_logps", n, old_logps)?;
         let ref_logps = self.take("ref_logps").map(|value| self.lists("ref_logps", n, value)).transpose()?;
-        let evidence = evidence::of_responses(n, |field, right| {
+        let extra_inputs = extra_inputs::of_responses(n, |field, right| {
             let value = self.take(field);
             value.map(|value| self.per_response(field, n, value, right)).transpose()
         })?;
@@ -131,10 +131,16 @@ impl Fields {
         let id = self.id()?;
         let ref_logps = ref_logps.map_or(vec![None; n], |lists| lists.into_iter().map(Some).collect());
         let columns =
-            rewards.into_iter().zip(old_logps).zip(ref_logps).zip(tokens).zip(truncated).zip(evidence);
-        let responses = columns.map(|(((((reward, old_logps), ref_logps), tokens), truncated), evidence)| {
-            Response { tokens, old_logps, ref_logps, reward, truncated, evidence }
-        });
+            rewards.into_iter().zip(old_logps).zip(ref_logps).zip(tokens).zip(truncated).zip(extra_inputs);
+        let responses =
+            columns.map(|(((((reward, old_logps), ref_logps), tokens), truncated), extra_inputs)| Response {
+                tokens,
+                old_logps,
+                ref_logps,
+                reward,
+                truncated,
+                extra_inputs,
+            });
         let group = Group { responses: responses.collect() };
         let line = Line { id, group, logps, advantages, masks: None, ungraded: false };
         match masks {
@@ -269,7 +275,7 @@ fn compressed(mut line: Line, masks: Vec<Vec<bool>>) -> Result<Line, String> {
         if response.tokens.len() == mask.len() {
             response.tokens = padded::compress(&response.tokens, mask);
         }
-        response.evidence = padded::compress_evidence(&response.evidence, mask);
+        response.extra_inputs = padded::compress_inputs(&response.extra_inputs, mask);
     }
     checked_advantages(Line { masks: Some(masks), ..line })
 }

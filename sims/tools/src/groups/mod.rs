@@ -4,17 +4,18 @@
 //! {"rewards": [1, 0], "logps": [[-0.5, -0.25], [-1.0]], "old_logps": [[-0.5, -0.25], [-1.0]]}
 //! ```
 //! Optional: `advantages` (one number per response, or one per token; `rewards` may then be left out), `mask` (one flag per slot of padded
-//! rows, 1 where a token is trained), `id`, `truncated` (one flag per response), `ref_logps` and `tokens` (one list per response), and every kind of evidence that
-//! [`Evidence`](grpo_lambda::group::Evidence) declares, in its form: a list of numbers per response, a list of `[first token, value]` per response (steps), or a list of
-//! states per response, each a list of numbers (hidden states).
+//! rows, 1 where a token is trained), `id`, `truncated` (one flag per response), `ref_logps` and `tokens` (one list per response), and every kind of
+//! extra input that
+//! [`ExtraInputs`](grpo_lambda::group::ExtraInputs) declares, in its form: a list of numbers per response, a list of `[first token, value]` per
+//! response (steps), or a list of states per response, each a list of numbers (hidden states).
 
-mod evidence;
+mod extra_inputs;
 mod fields;
 mod values;
 
 use fields::Fields;
 use grpo_lambda::check::{self, BatchError};
-use grpo_lambda::group::{EvidenceKind, Group};
+use grpo_lambda::group::{Group, InputKind};
 use grpo_lambda::padded;
 use serde_json::Value;
 
@@ -23,7 +24,7 @@ use serde_json::Value;
 pub struct Line {
     /// The caller's name for the group: a JSON string or number, echoed as it is.
     pub id: Option<Value>,
-    /// Rewards, old log-probabilities and evidence.
+    /// Rewards, old log-probabilities and extra inputs.
     pub group: Group,
     /// Current log-probabilities, one list per response.
     pub logps: Vec<Vec<f64>>,
@@ -54,7 +55,7 @@ impl Line {
     ///
     /// # Errors
     /// The fault and its fix, starting with the field.
-    pub fn parse(text: &str, needs: &[EvidenceKind]) -> Result<Self, String> {
+    pub fn parse(text: &str, needs: &[InputKind]) -> Result<Self, String> {
         let mut line = Fields::read(text)?.line()?;
         line.check(needs)?;
         Ok(line)
@@ -64,12 +65,12 @@ impl Line {
     ///
     /// # Errors
     /// The errors of [`Line::parse`].
-    pub fn check(&mut self, needs: &[EvidenceKind]) -> Result<(), String> {
+    pub fn check(&mut self, needs: &[InputKind]) -> Result<(), String> {
         self.ungraded = false;
         if self.advantages.is_some() {
-            // What the loss reads beside advantages; entropies choose the tokens that count.
-            let loss = [EvidenceKind::RefLogps, EvidenceKind::SamplerLogps, EvidenceKind::Entropies];
-            let needs: Vec<EvidenceKind> = needs.iter().copied().filter(|kind| loss.contains(kind)).collect();
+            // What the loss reads besides advantages; entropies choose the tokens that count.
+            let loss = [InputKind::RefLogps, InputKind::SamplerLogps, InputKind::Entropies];
+            let needs: Vec<InputKind> = needs.iter().copied().filter(|kind| loss.contains(kind)).collect();
             return check::responses(&self.group, &self.logps, &needs).map_err(|e| e.to_string());
         }
         match check::group(&self.group, &self.logps, needs) {

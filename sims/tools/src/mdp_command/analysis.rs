@@ -5,14 +5,14 @@ use crate::input::MOST_PAIRS;
 use crate::mdp_file::{self, MdpFile};
 use crate::method_args::{DEFAULTS, settings_that_differ};
 use crate::terminal::Progress;
-use grpo_lambda::group::EvidenceKind;
+use grpo_lambda::group::InputKind;
 use grpo_lambda::methods::{self, Configured, REGISTRY};
 use grpo_lambda::systematic::Sets;
 use grpo_lambda_figure::{Axis, Figure, Mark, Panel};
-use grpo_lambda_mdp::evidence::Exact;
 use grpo_lambda_mdp::expected::{
     Comparison, Expected, Situation, compare, enumerated, implied, multisets, sampled,
 };
+use grpo_lambda_mdp::extra_inputs::Exact;
 use grpo_lambda_mdp::{Optimal, Oracle, Tree};
 use grpo_lambda_stats::table::{Table, significant};
 use std::fmt;
@@ -113,15 +113,15 @@ pub fn resolved(oracle: &Oracle) -> Result<(), String> {
     ))
 }
 
-/// The evidence that a method finds on this tree. The initial policy is its own reference, as in the first step of a training run.
-pub fn provided(tree: &Tree) -> Vec<EvidenceKind> {
-    [Exact::kinds_on(tree), vec![EvidenceKind::RefLogps]].concat()
+/// The extra inputs that a method finds on this tree. The initial policy is its own reference, as in the first step of a training run.
+pub fn provided(tree: &Tree) -> Vec<InputKind> {
+    [Exact::kinds_on(tree), vec![InputKind::RefLogps]].concat()
 }
 
 /// Reads the file and analyses the method on it.
 ///
 /// # Errors
-/// When the file is refused, or the method needs evidence a table cannot give.
+/// When the file is refused, or the method needs extra inputs that a table cannot give.
 pub fn analyse(request: &MdpArgs, method: &Configured) -> anyhow::Result<Analysis> {
     let MdpFile { name, tree, policy } = mdp_file::read(&request.file)?;
     let group_size = usize::from(request.group);
@@ -193,11 +193,11 @@ fn facts(oracle: &Oracle, group_size: usize) -> Vec<String> {
 const COLUMNS: [&str; 9] =
     ["method", "settings", "cosine", "bias", "bias noise", "scale", "sign agreement", "signal/noise", "how"];
 
-/// A row for every other method at its defaults; returns those that need evidence which is not `provided`.
+/// A row for every other method at its defaults; returns those that need extra inputs which are not `provided`.
 fn push_defaults(
     rows: &mut Table,
     method: &Configured,
-    provided: &[EvidenceKind],
+    provided: &[InputKind],
     compared: impl Fn(usize, &Configured) -> (Comparison, How),
 ) -> anyhow::Result<Vec<String>> {
     let shown_already = settings_that_differ(method) == DEFAULTS;

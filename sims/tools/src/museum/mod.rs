@@ -1,4 +1,4 @@
-//! `sim museum`: the bugs that trainers have shipped, as inputs with right and wrong numbers, and the bug behind someone's numbers.
+//! `sim museum`: the bugs that trainers have shipped, as inputs with right and wrong numbers, and the bug that gives someone's numbers.
 
 mod cases;
 

@@ -1,4 +1,4 @@
-use grpo_lambda::group::{Evidence, Series, StepValue};
+use grpo_lambda::group::{ExtraInputs, Series, StepValue};
 use grpo_lambda_tools::groups::{Line, Positive};
 
 const PLAIN: &str = r#"{"rewards":[1,0],"logps":[[-0.5,-0.25],[-1]],"old_logps":[[-0.5,-0.25],[-1]]}"#;
@@ -22,7 +22,7 @@ fn every_field_lands_where_it_belongs() {
         (&a.old_logps[..], b.ref_logps.as_deref(), &b.tokens[..]),
         (&[-2.0][..], Some(&[-5.0][..]), &[12][..])
     );
-    let found = &b.evidence;
+    let found = &b.extra_inputs;
     for (found, expected) in [
         (&found.entropies, 0.2),
         (&found.values, 0.4),
@@ -40,9 +40,9 @@ fn every_field_lands_where_it_belongs() {
 
 /// A kind that is declared is read: whoever declares one need not come here.
 #[test]
-fn every_declared_kind_of_evidence_is_a_field_of_its_form() {
-    let evidence = Evidence::constant(1, 0.5);
-    for (kind, series) in evidence.series() {
+fn every_declared_kind_of_input_is_a_field_of_its_form() {
+    let extra_inputs = ExtraInputs::constant(1, 0.5);
+    for (kind, series) in extra_inputs.series() {
         let entry = match series {
             Series::PerToken(_) | Series::PerReasoningToken(_) | Series::PerReward(_) => "[0.5]",
             Series::PerStep(_) => "[[0,0.5]]",
@@ -54,7 +54,7 @@ fn every_declared_kind_of_evidence_is_a_field_of_its_form() {
         );
         let line = Line::parse(&line, &[kind]).expect(field);
         for response in &line.group.responses {
-            assert!(response.evidence.series().eq([(kind, series)]), "{field}");
+            assert!(response.extra_inputs.series().eq([(kind, series)]), "{field}");
         }
         let error = error(&PLAIN.replacen('{', &format!("{{\"{field}\":[{entry}],"), 1));
         assert_eq!(error, format!("{field}: 1 entries for 2 rewards; one per response is needed"));

@@ -3,7 +3,7 @@ use std::fs;
 use std::path::Path;
 
 #[test]
-fn files_are_replaced_whole_and_leave_nothing_else_behind() {
+fn files_are_replaced_whole_and_leave_nothing_else() {
     let root = tempfile::tempdir().unwrap();
     let output = Output::open(&root.path().join("a/b")).unwrap();
     for content in ["first, long", "second"] {

@@ -1,4 +1,4 @@
-//! `bindgen IN.wasm OUT_DIR`: the calls of a WebAssembly module as a JavaScript module, beside the module they call.
+//! `bindgen IN.wasm OUT_DIR`: the calls of a WebAssembly module as a JavaScript module, next to the module they call.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-// The weight of every token of a right and of a wrong response, beside GRPO's.
+// The weight of every token of a right and of a wrong response, next to GRPO's.
 
 import { lab } from "../engine.js";
 import { element, shown } from "../dom.js";
@@ -64,8 +64,8 @@ export function credit(values) {
     const { title, idle, assumed, equation: text } = JSON.parse(lab.describe(state.method, state.settings, 1, state.size, state.length));
     const parts = (text ?? "").split("\n").map((line) => line.match(/^(\S+)\s+(.*)$/)).filter(Boolean);
     equation.replaceChildren(...parts.flatMap(([, name, meaning]) => [element("dt", {}, name), element("dd", {}, meaning)]));
-    const evidence = assumed.length ? [`Assumed of the evidence: ${assumed.join("; ")}.`] : [];
-    notes.textContent = [...idle.map((note) => `Note: ${note}.`), ...evidence].join(" ");
+    const extra_inputs = assumed.length ? [`Assumed of the extra inputs: ${assumed.join("; ")}.`] : [];
+    notes.textContent = [...idle.map((note) => `Note: ${note}.`), ...extra_inputs].join(" ");
     return title;
   }
 
@@ -125,7 +125,7 @@ export function credit(values) {
     const values = [...profile.right, ...profile.wrong, ...profile.grpoRight, ...profile.grpoWrong];
     const most = (list) => list.reduce((largest, x) => Math.max(largest, Math.abs(x)), 0);
     const usual = Math.max(most(profile.grpoRight), most(profile.grpoWrong));
-    // Beside a much larger pull GRPO's would lie on the axis, and have no colour.
+    // Next to a much larger pull GRPO's would lie on the axis, and have no colour.
     const far = usual > 0 && Math.max(most(profile.right), most(profile.wrong)) > FAR * usual;
     const y = far ? { label: "pull, stretched around GRPO’s", type: "symlog", constant: usual, ticks: steps(usual, values), tickFormat: (v) => shown(v, 3) } : { label: "pull" };
     curve.draw([curves({ series, width, height: width < 500 ? 240 : 320, rules: [0], x: { label: "token, from 0" }, y, label: `Pull on every token, ${title} and GRPO` })],

@@ -60,7 +60,7 @@ export function group(values) {
     element("h1", {}, "A group"),
     element("p", {}, "Change rewards, lengths and log-probabilities of the responses to one prompt, and see what the method makes of every token."),
     element("div", { class: "columns" },
-      element("div", { class: "controls" }, forms.own.node, box("beside", "a second method beside it"), element("div", { style: "height:.75rem" }), forms.other.node,
+      element("div", { class: "controls" }, forms.own.node, box("beside", "a second method next to it"), element("div", { style: "height:.75rem" }), forms.other.node,
         box("batch", "all lines are one batch", "as --batch: token means and batch statistics see every group")),
       element("div", {}, problem, warned, size, table,
         element("details", { open: false }, element("summary", {}, "The lines as text: paste your own"), text, element("div", { class: "buttons" }, sample, large), commandLine),
@@ -107,14 +107,14 @@ export function group(values) {
   }
 
   function rowsOfTable() {
-    const [rewards, lengths, drifts] = [batch.rewards, batch.lengths, batch.drifts];
+    const [rewards, lengths, log_ratios] = [batch.rewards, batch.lengths, batch.log_ratios];
     const total = lengths.reduce((a, b) => a + b, 0);
     size.textContent = `${batch.sizes.length} ${batch.sizes.length === 1 ? "group" : "groups"}, ${lengths.length} responses, ${total} tokens.`
       + (lengths.length > MOST_ROWS ? ` The first ${MOST_ROWS} responses can be edited here.` : "");
     const row = (_, i) => element("tr", {}, element("td", {}, String(i)),
       pair(rewards[i], [0, 1, 0.05], `reward of response ${i}`, (x) => batch.set_reward(i, x), "any", true),
       pair(lengths[i], [1, Math.max(16, 2 * lengths[i]), 1], `length of response ${i}`, (x) => batch.set_length(i, x), 1),
-      shiftCell(drifts[i], i));
+      shiftCell(log_ratios[i], i));
     table.replaceChildren(element("table", {},
       element("thead", {}, element("tr", {}, ["response", "reward", "tokens", "mean log-ratio"].map((t) => element("th", {}, t)))),
       element("tbody", {}, ...Array.from(lengths.slice(0, MOST_ROWS), row))));
@@ -131,15 +131,15 @@ export function group(values) {
   }
 
   function pair(value, [least, most, step], label, set, typedStep, empty = false) {
-    const told = (from, to) => () => {
+    const reported = (from, to) => () => {
       if (from.value === "" && !empty) return;
       to.value = from.value;
       tried(() => set(from.value === "" ? NaN : Number(from.value)));
     };
     const typed = element("input", { type: "number", step: typedStep, value: Number.isNaN(value) ? "" : value, "aria-label": label, placeholder: empty ? "none" : "" });
     const slider = element("input", { type: "range", min: least, max: most, step, value: Number.isNaN(value) ? 0 : value, "aria-label": `${label}, slider` });
-    typed.addEventListener("input", told(typed, slider));
-    slider.addEventListener("input", told(slider, typed));
+    typed.addEventListener("input", reported(typed, slider));
+    slider.addEventListener("input", reported(slider, typed));
     return element("td", {}, element("span", { class: "pair" }, slider, typed));
   }
 
@@ -148,7 +148,7 @@ export function group(values) {
     let last = drift;
     return pair(Math.abs(drift) < 1e-12 ? 0 : Number(drift.toPrecision(4)), [-1, 1, 0.01], `mean log-ratio of response ${i}`, (x) => {
       batch.shift(i, x - last);
-      last = batch.drifts[i];
+      last = batch.log_ratios[i];
     }, "any");
   }
 
@@ -196,13 +196,13 @@ export function group(values) {
       const marks = name === "losses" || name === "gradient" ? column.shownMarks : [];
       const onCell = (row, token) => {
         figure.readout.classList.remove("hidden");
-        figure.readout.textContent = told(column, row, token);
+        figure.readout.textContent = reported(column, row, token);
       };
       drawHeat(figure, { values, offsets, labels, limit, marks, label: `${title}, ${column.title}; arrow keys move the cell that is read out`, unit, onCell });
     });
   }
 
-  function told(column, row, token) {
+  function reported(column, row, token) {
     const k = offsets[row] + token;
     const parts = [`advantage ${shown(column.advantages[k])}`, `ratio ${shown(column.ratios[k])}`, `loss ${shown(column.losses[k])}`, `gradient ${shown(column.gradient[k])}`];
     if (column.kl[k] !== 0) parts.push(`KL ${shown(column.kl[k])}`);
@@ -221,7 +221,7 @@ export function group(values) {
       more ? element("p", { class: "note" }, `and ${more} more`) : "");
   }
 
-  // The numbers behind the figures of a side, one object a token.
+  // The numbers after the figures of a side, one object a token.
   function numbers(which) {
     const column = columns[which];
     const list = [];

@@ -12,7 +12,7 @@ const STOPS = [
 ];
 
 const VIEWS = [
-  ["#credit", "Credit", "Any method and setting: the weight of every token, beside GRPO’s."],
+  ["#credit", "Credit", "Any method and setting: the weight of every token, next to GRPO’s."],
   ["#group", "A group", "Rewards, lengths and log-probabilities in; advantages, losses and gradient of every token out."],
   ["#truth", "Exact truth", "A small task on which every expectation is an exact sum: direction, bias and variance of any method."],
   ["#codes", "Systematic groups", "The codes of a group, the responses they decode to, and how much of the variance is left."],

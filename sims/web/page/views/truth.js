@@ -43,7 +43,7 @@ const GUIDES = {
   inversion: {
     title: "The preference inversion",
     sentence: "The short answer is right nine times in ten and the long one eight times, yet the trace sums over the tokens that follow: once the long answer is long enough, the choice of the worse one receives more credit.",
-    note: "Exact implied credit of the two first tokens on the task fork, GRPO-λ with λ = 0.99 and its clamp, beside GRPO, groups of 8.",
+    note: "Exact implied credit of the two first tokens on the task fork, GRPO-λ with λ = 0.99 and its clamp, next to GRPO, groups of 8.",
   },
 };
 
@@ -87,7 +87,7 @@ export function truth(values) {
   } });
   const table = element("div", { class: "scroll" });
   const meanings = element("details", {}, element("summary", {}, "What the columns say"), element("dl", { class: "note" }, METRICS.flatMap(([, label, meaning]) => [element("dt", {}, label), element("dd", {}, `${meaning}.`)])));
-  const credit = new Figure({ title: "Credit beside the true advantage", name: "truth-credit", rows: () => measured[0]?.answer.credit ?? [], note: "At the prefixes visited most: the true advantage of each next token (ring) and the credit that the method implies (dot), centred and over the size of its scale. An unbiased method has them in one place." });
+  const credit = new Figure({ title: "Credit next to the true advantage", name: "truth-credit", rows: () => measured[0]?.answer.credit ?? [], note: "At the prefixes visited most: the true advantage of each next token (ring) and the credit that the method implies (dot), centred and over the size of its scale. An unbiased method has them in one place." });
   const sweep = new Figure({ title: "Sweep", name: "truth-sweep", rows: () => swept.map(({ label, x, answer: { credit: _, ...numbers } }) => ({ method: label, [state.sweep]: x, ...numbers })) });
   const axis = select("sweep", [["lambda", "λ"], ["horizon", "length of the task"], ["success", "success rate"]], () => stopped());
   const metric = select("metric", METRICS.map(([name, label]) => [name, label]), () => drawSweep());
@@ -144,7 +144,7 @@ export function truth(values) {
     timer = setTimeout(() => draw(), 120);
   }
 
-  const entrants = () => [[state.method, state.settings, `${form.choice.selectedOptions[0]?.text ?? state.method}${state.settings ? ` ${state.settings}` : ""}`],
+  const entries = () => [[state.method, state.settings, `${form.choice.selectedOptions[0]?.text ?? state.method}${state.settings ? ` ${state.settings}` : ""}`],
     ...REFERENCES.filter(([method]) => method !== state.method || state.settings)];
 
   async function draw() {
@@ -152,11 +152,11 @@ export function truth(values) {
     stopped();
     busy.textContent = "Summing.";
     const found = [];
-    let told = null;
+    let reported = null;
     try {
-      const points = [{ call: "facts", ...place() }, ...entrants().map(([method, settings, label]) => ({ call: "measure", ...place(), method, settings, label }))];
+      const points = [{ call: "facts", ...place() }, ...entries().map(([method, settings, label]) => ({ call: "measure", ...place(), method, settings, label }))];
       const finished = await quick.run({ points }, (point) => {
-        if (point.call === "facts") told = point.answer;
+        if (point.call === "facts") reported = point.answer;
         else found.push(point);
         measured = found;
         if (found.length === 1) drawCredit();
@@ -166,10 +166,10 @@ export function truth(values) {
       problem.textContent = "";
       results.classList.remove("stale");
       said.textContent = sentence();
-      if (state.rate !== "" && Math.abs(told.j - Number(state.rate)) > 1e-6) {
-        problem.textContent = `success rate = ${state.rate}: rewards of this task are drawn, so that it cannot be chosen freely; the numbers below are at J = ${shown(told.j)}.`;
+      if (state.rate !== "" && Math.abs(reported.j - Number(state.rate)) > 1e-6) {
+        problem.textContent = `success rate = ${state.rate}: rewards of this task are drawn, so that it cannot be chosen freely; the numbers below are at J = ${shown(reported.j)}.`;
       }
-      describe(told);
+      describe(reported);
     } catch (error) {
       problem.textContent = error.message;
       said.textContent = "";
@@ -202,7 +202,7 @@ export function truth(values) {
   function drawCredit() {
     const list = measured[0].answer.credit.slice(0, 24).map((r) => ({ ...r, name: `${r.prefix} → ${r.token}` }));
     const c = colours();
-    const plot = pairs({ rows: list, first: "advantage", second: "credit", xLabel: "advantage, credit", width: credit.width, label: "Credit beside the true advantage" });
+    const plot = pairs({ rows: list, first: "advantage", second: "credit", xLabel: "advantage, credit", width: credit.width, label: "Credit next to the true advantage" });
     credit.draw([plot], [{ name: "true advantage", colour: c.grey }, { name: "credit above 0", colour: c.blue }, { name: "credit below 0", colour: c.orange }]);
   }
 
@@ -214,7 +214,7 @@ export function truth(values) {
 
   // The points of a sweep, or why there is none.
   function pointsOf() {
-    const each = (x, change) => entrants().map(([method, settings, label]) => ({ call: "measure", ...place(), method, settings, label, x, ...change(method, settings) }));
+    const each = (x, change) => entries().map(([method, settings, label]) => ({ call: "measure", ...place(), method, settings, label, x, ...change(method, settings) }));
     if (state.sweep === "lambda") {
       const has = (method) => JSON.parse(lab.describe(method, "", 1, 2, 8)).settings.lambda !== undefined;
       if (!has(state.method)) throw new Error(`${form.choice.selectedOptions[0].text} has no setting lambda; choose another method or another axis`);
@@ -268,7 +268,7 @@ export function truth(values) {
       name, ...styles[i % styles.length], dots: true, points: swept.filter((p) => p.label === name).map((p) => [xOf(p), p.answer[state.metric] ?? NaN]),
     }));
     if (!swept.length) return sweep.draw([]);
-    // Cosines near 1 are told apart only on an axis of their own; one that comes near 0 is seen on the whole.
+    // Cosines near 1 are distinguished only on an axis of their own; one that comes near 0 is seen on the whole.
     const least = Math.min(1, ...series.flatMap((s) => s.points.map(([, cosine]) => cosine).filter(Number.isFinite)));
     const near = state.metric === "cosine" && least > 0.5;
     const domain = near ? [least - 0.1 * (1.01 - least), 1 + 0.1 * (1.01 - least)] : [-1, 1];

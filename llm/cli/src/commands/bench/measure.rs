@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use grpo_lambda::group::EvidenceKind;
+use grpo_lambda::group::InputKind;
 use grpo_lambda_decoder::model::{Decoder, weights};
 use grpo_lambda_gpu::dry::Ceilings;
 use grpo_lambda_gpu::probe::{self, Reached};
@@ -49,14 +49,14 @@ fn measure(
         optimiser: median(|p| p.optimiser),
         packing: median(|p| p.packing),
         step: median(|p| p.step),
-        drift: all.last().map_or_else(Default::default, |p| p.drift),
+        mismatch: all.last().map_or_else(Default::default, |p| p.mismatch),
     })
 }
 
 /// On this processor, whose peak rates are not known.
 pub(super) fn cpu(bench: &Bench, args: &BenchArgs) -> Result<String, Failure> {
     let parameters = weights::initialise(&bench.shape, 0, 0.02);
-    let reference = bench.config.configured().evidence().contains(&EvidenceKind::RefLogps);
+    let reference = bench.config.configured().extra_inputs().contains(&InputKind::RefLogps);
     let setup = TrainingSetup {
         lora: bench.config.lora.clone(),
         reference: (reference && bench.config.lora.is_none()).then(|| parameters.clone()),

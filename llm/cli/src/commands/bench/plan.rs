@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use grpo_lambda::group::{EvidenceKind, Group, Response};
+use grpo_lambda::group::{Group, InputKind, Response};
 use grpo_lambda_decoder::model::{ModelConfig as Shape, Rows};
 use grpo_lambda_gpu::{Dtype, StatePlace};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ use grpo_lambda_trainer::step::micro_batch::Batch;
 /// A step that cannot be taken, or that failed.
 pub(super) fn failed(error: SyntheticStepError) -> Failure {
     match error {
-        SyntheticStepError::Evidence { .. } => Failure::refused(error),
+        SyntheticStepError::ExtraInputs { .. } => Failure::refused(error),
         other => Failure::broke(other),
     }
 }
@@ -96,9 +96,9 @@ impl Bench {
     fn update(&self) -> (f64, f64) {
         let rl = &self.config.rl;
         let response = || {
-            let (old_logps, evidence) = Default::default();
+            let (old_logps, extra_inputs) = Default::default();
             let tokens = vec![0; rl.max_new_tokens];
-            Response { tokens, old_logps, ref_logps: None, reward: None, truncated: false, evidence }
+            Response { tokens, old_logps, ref_logps: None, reward: None, truncated: false, extra_inputs }
         };
         let group = || Group { responses: (0..rl.group_size).map(|_| response()).collect() };
         let groups: Vec<Group> = (0..rl.prompts_per_step).map(|_| group()).collect();
@@ -142,7 +142,7 @@ impl Bench {
             Some(lora) => format!("an adapter of rank {} on {}", lora.rank, lora.targets.join(", ")),
             None => "all weights".to_owned(),
         };
-        let reference = self.config.configured().evidence().contains(&EvidenceKind::RefLogps);
+        let reference = self.config.configured().extra_inputs().contains(&InputKind::RefLogps);
         format!(
             "{} on {device} in {}, training {trained}: {} prompts of {} tokens x {} responses of {}{}{}\n",
             self.name,

@@ -79,8 +79,8 @@ pub(super) fn measured(bench: &Bench, args: &BenchArgs, measured: &Measured) -> 
         "update_flop_per_s": operations,
         "recomputed_flop": counts.recomputed_operations,
         "peaks": peaks.iter().map(share).collect::<Map<_, _>>(),
-        "logp_error": p.drift.mean(),
-        "logp_error_max": p.drift.max(),
+        "logp_error": p.mismatch.mean(),
+        "logp_error_max": p.mismatch.max(),
         "peak_rss_mib": peak_rss_mib(),
         "peak_device_mib": held.as_ref().map(|h| h.peak() as f64 / f64::from(1 << 20)),
         "memory": held.as_ref().map(|h| json!({

@@ -128,7 +128,7 @@ fn settings_come_from_the_preset_unless_given() {
     assert!(long.message.contains("--prompt-tokens 40000") && long.code == 2);
 }
 
-/// Launch by launch, decoding reads what the shape says it must, and little beside it.
+/// Launch by launch, decoding reads what the shape says it must, and little besides it.
 #[test]
 fn a_dry_bench_counts_the_phases_of_a_step() {
     let args = sized("40", &["--prompt-tokens", "30", "memory.recompute_layers=auto"]);
@@ -179,8 +179,8 @@ fn the_page_on_cards_has_the_seconds_that_were_measured() {
         for card in ["h100", "h200"] {
             let ours = seconds(&format!("{card}_bench"), "qwen2.5-math-1.5b", figure);
             let theirs = seconds(&format!("{card}_torch"), "plain", figure);
-            let told = format!("| {ours:.3} | {theirs:.3} | {:.1}", theirs / ours);
-            assert!(line.contains(&told), "{row}: {told}");
+            let reported = format!("| {ours:.3} | {theirs:.3} | {:.1}", theirs / ours);
+            assert!(line.contains(&reported), "{row}: {reported}");
         }
     }
     for (row, run, line) in [
@@ -193,10 +193,10 @@ fn the_page_on_cards_has_the_seconds_that_were_measured() {
             ["qwen2.5-math-1.5b", "--prompt-tokens", "256"].into_iter().chain(line.split(' ')).collect();
         let bound: f64 = counted(&line).kernels.values().sum();
         let measured = seconds("h100_bench", &format!("qwen2.5-math-1.5b{run}"), "step");
-        let told = format!("| {bound:.3} | {measured:.3} | {:.0} % |", 100.0 * bound / measured);
+        let reported = format!("| {bound:.3} | {measured:.3} | {:.0} % |", 100.0 * bound / measured);
         assert!(
-            page.lines().any(|line| line.starts_with(&format!("| {row}")) && line.ends_with(&told)),
-            "{told}"
+            page.lines().any(|line| line.starts_with(&format!("| {row}")) && line.ends_with(&reported)),
+            "{reported}"
         );
     }
 }
@@ -224,8 +224,8 @@ fn the_page_on_cards_has_the_seconds_that_are_counted() {
     let long = counted(&[&["r1-distill-qwen-1.5b"], &long[..]].concat());
     let [products, attention] = ["products", "attention"].map(|kernel| long.kernels[&("prefill", kernel)]);
     let (tflop, seconds) = (long.work.prefill.operations / 1e12, long.work.prefill.seconds);
-    let told = format!(
+    let reported = format!(
         "{tflop:.0} Tflop, bounded by {seconds:.3} s: products {products:.3}, attention {attention:.3}."
     );
-    assert!(page.contains(&told), "{told}");
+    assert!(page.contains(&reported), "{reported}");
 }

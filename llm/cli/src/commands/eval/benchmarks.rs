@@ -87,7 +87,9 @@ fn trained_on(
     let positions = model::ModelConfig::load(checkpoint).map_err(Failure::refused)?.max_position_embeddings;
     let trained = match TrainedOn::find(&args.model.model, checkpoint, positions) {
         Ok(trained) => trained,
-        Err(e) => return Ok(vec![format!("which problems the model was trained on cannot be told: {e}")]),
+        Err(e) => {
+            return Ok(vec![format!("which problems the model was trained on cannot be determined: {e}")]);
+        }
     };
     let runs: Vec<String> =
         trained.runs.iter().map(|(run, data)| format!("{} (task.data = {data})", run.display())).collect();

@@ -85,7 +85,7 @@ fn refuse_twice(base: &Path, adapter: &Path) -> Result<(), Failure> {
     }
 }
 
-/// The directory of the base's tokenizer: a run keeps it beside `reference`, not in it.
+/// The directory of the base's tokenizer: a run keeps it next to `reference`, not in it.
 fn with_tokenizer(base: &Path) -> PathBuf {
     let here = |directory: &Path| directory.join("tokenizer.json").exists();
     let above = base.parent().filter(|above| above.join("reference") == base);

@@ -173,7 +173,7 @@ fn base(adapter: &Path) -> Result<String, Failure> {
     let config: Value =
         serde_json::from_str(&text).map_err(|e| Failure::refused(format!("{}: {e}", path.display())))?;
     let said = config["base_model_name_or_path"].as_str().unwrap_or_default();
-    // A run's own reference stands beside the adapter.
+    // A run's own reference stands next to the adapter.
     let inside = adapter.join(said);
     let found =
         if said.starts_with("..") && inside.exists() { inside.canonicalize() } else { Ok(said.into()) };

@@ -19,7 +19,7 @@ use grpo_lambda_trainer::plan::memory::{self, StepShape};
 use grpo_lambda_trainer::problems::{Problems, Stage};
 use grpo_lambda_trainer::run::progress::say;
 use grpo_lambda_trainer::run::{Claim, RunDir};
-use grpo_lambda_trainer::step::evidence::provided;
+use grpo_lambda_trainer::step::extra_inputs::provided;
 use grpo_lambda_trainer::train::{self, Engines, TrainError};
 
 /// The share of discordant problems of two independent models that are right half the time: the largest there is.
@@ -231,7 +231,7 @@ fn memory_line(config: &Config, shape: &Shape, step: &StepShape) -> String {
 fn hours(config: &Config, shape: &Shape, lengths: &Lengths) -> Result<String, Failure> {
     let mean = |lengths: &[usize]| lengths.iter().sum::<usize>() / lengths.len().max(1);
     let mut found = Vec::new();
-    let mut evidence = "";
+    let mut extra_inputs = "";
     for card in cards().into_iter().rev().filter(|card| ["cpu", "h100"].contains(&card.name)) {
         let assumed = Assumptions {
             prompt_tokens: mean(&lengths.prompts).max(1),
@@ -246,10 +246,10 @@ fn hours(config: &Config, shape: &Shape, lengths: &Lengths) -> Result<String, Fa
             card.about,
             100.0 * card.utilisation
         ));
-        evidence = if run.whole { "" } else { " or the method's own evidence" };
+        extra_inputs = if run.whole { "" } else { " or the method's own extra inputs" };
     }
     Ok(format!(
-        "time         about {} (a step counted with every response at its limit; the share of a device's best speed is assumed; without evaluations{evidence})\n",
+        "time         about {} (a step counted with every response at its limit; the share of a device's best speed is assumed; without evaluations{extra_inputs})\n",
         found.join("; or ")
     ))
 }

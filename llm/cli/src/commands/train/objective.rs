@@ -4,7 +4,7 @@ use grpo_lambda::equation::BatchSize;
 use grpo_lambda::methods::Configured;
 use grpo_lambda::token_weights::{LOG_PROB, assumed, token_weights};
 use grpo_lambda_trainer::config::Config;
-use grpo_lambda_trainer::step::evidence::{describe_cost, provided, why_unavailable};
+use grpo_lambda_trainer::step::extra_inputs::{describe_cost, provided, why_unavailable};
 
 /// The objective of a configuration as text.
 pub(super) fn objective(config: &Config) -> String {
@@ -58,16 +58,16 @@ fn weights(configured: &Configured, longest: usize) -> String {
         "Weight of a token in the gradient of a right response, on-policy at log pi = {LOG_PROB}, as a multiple of its largest \
          advantage; GRPO with a token mean has 1 everywhere.\n"
     );
-    let evidence: Vec<&str> = configured.evidence().into_iter().filter_map(assumed).collect();
-    if !evidence.is_empty() {
-        text += &format!("Assumed of the evidence: {}.\n", evidence.join("; "));
+    let extra_inputs: Vec<&str> = configured.extra_inputs().into_iter().filter_map(assumed).collect();
+    if !extra_inputs.is_empty() {
+        text += &format!("Assumed of the extra inputs: {}.\n", extra_inputs.join("; "));
     }
-    for kind in configured.evidence() {
+    for kind in configured.extra_inputs() {
         match describe_cost(kind) {
             _ if !provided(configured).contains(&kind) => {
                 text += &format!("`llm-train train` refuses it: {}.\n", why_unavailable(kind));
             }
-            Some(price) => text += &format!("Cost of the evidence `{}`: {price}.\n", kind.name()),
+            Some(price) => text += &format!("Cost of the extra input `{}`: {price}.\n", kind.name()),
             None => {}
         }
     }
@@ -99,7 +99,7 @@ fn weights(configured: &Configured, longest: usize) -> String {
         }
         Some(beta) => format!(
             "Effective KL weight: beta / mean weight = {beta} / {} = {} at {longest} tokens. The KL term is not multiplied by the \
-             token weights, so beside the policy term it counts as much as that beta would in GRPO with a token mean.\n",
+             token weights, so next to the policy term it counts as much as that beta would in GRPO with a token mean.\n",
             short(last),
             short(beta / last)
         ),
@@ -158,17 +158,20 @@ mod tests {
     }
 
     #[test]
-    fn it_says_what_evidence_is_assumed_what_it_costs_and_what_is_refused() {
+    fn it_says_what_is_assumed_of_extra_inputs_what_they_cost_and_what_is_refused() {
         for (settings, said) in [
             (
                 &["method.name=tempo"][..],
-                "Assumed of the evidence: the two responses part at their first token.\n",
+                "Assumed of the extra inputs: the two responses part at their first token.\n",
             ),
-            (&["method.name=oar_p", "method.pfinal=last"], "Cost of the evidence `shifts`: one forward pass"),
+            (
+                &["method.name=oar_p", "method.pfinal=last"],
+                "Cost of the extra input `shifts`: one forward pass",
+            ),
             (&["method.name=oar_p", "method.pfinal=last"], "P the distribution of the answer's first token"),
             (
                 &["method.name=ppo"],
-                "`llm-train train` refuses it: llm-train trains no critic beside the policy.",
+                "`llm-train train` refuses it: llm-train trains no critic next to the policy.",
             ),
             (
                 &["method.name=spo_chain", "method.sure=0.3", "method.beta=0.1"],

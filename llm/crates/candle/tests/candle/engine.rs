@@ -32,7 +32,7 @@ fn candle(config: &ModelConfig, setup: TrainingSetup) -> CandleEngine {
     CandleEngine::new(&Device::Cpu, DType::F32, config, &single(config), setup).unwrap()
 }
 
-/// Rows that continue a prefix beside those that do not.
+/// Rows that continue a prefix next to those that do not.
 fn batch() -> Rows {
     let mut rows = rows();
     rows.share(&[7, 8, 9]);

@@ -108,7 +108,7 @@ impl AppendFile {
     }
 }
 
-/// A free name beside `path`.
+/// A free name next to `path`.
 fn aside(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let mut names =

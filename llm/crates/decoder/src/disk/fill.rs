@@ -55,7 +55,7 @@ impl Disk {
                 return Ok(Some(refused(failed("fill", directory)(busy))));
             };
             write(&disk)?;
-            // The last operation: if it is lost in a power failure, the next attempt begins anew.
+            // The last operation: if it is lost in a power failure, the next attempt begins again.
             disk.remove_file(&directory.join(MARK)).map(|()| None).map_err(&refused)
         });
         if filled.is_err() && self.alive().is_ok() {

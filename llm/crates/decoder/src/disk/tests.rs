@@ -37,21 +37,21 @@ fn removing_follows_no_link_and_takes_names_that_are_not_utf8() {
     assert_eq!(disk.list(&kept).expect("readable"), ["thesis.tex"]);
 }
 
-/// A folder `own` to write into, beside a file and a folder of the user's.
-struct Beside {
+/// A folder `own` to write into, next to a file and a folder of the user's.
+struct Surroundings {
     dir: tempfile::TempDir,
     own: PathBuf,
     disk: Disk,
 }
 
-impl Beside {
-    fn new() -> Beside {
+impl Surroundings {
+    fn new() -> Surroundings {
         let dir = tempfile::tempdir().expect("a temporary directory");
         fs::create_dir(dir.path().join("theirs")).expect("writable");
         fs::write(dir.path().join("theirs/thesis.tex"), "thesis").expect("writable");
         let own = dir.path().join("own");
         let disk = Disk::default().inside(&own).expect("writable");
-        Beside { dir, own, disk }
+        Surroundings { dir, own, disk }
     }
 
     #[track_caller]
@@ -79,7 +79,7 @@ fn nothing_is_written_through_a_link() {
         ("file", "thesis.tex", |disk, own| disk.write(&own.join("file"), b"x"), false),
     ];
     for (link, target, write, is_refused) in cases {
-        let place = Beside::new();
+        let place = Surroundings::new();
         let case = format!("{link} -> {target}");
         symlink(Path::new("../theirs").join(target), place.own.join(link)).expect("a link");
         match write(&place.disk, &place.own) {
@@ -99,7 +99,7 @@ fn nothing_is_written_through_a_link() {
         place.is_whole(&case);
     }
     // Swapped while the directory is held: what is written goes where it was opened, and the swap is seen.
-    let place = Beside::new();
+    let place = Surroundings::new();
     fs::rename(&place.own, place.dir.path().join("moved")).expect("writable");
     symlink("theirs", &place.own).expect("a link");
     place.disk.replace(&place.own.join("thesis.tex"), b"x").expect("written where it was opened");
@@ -122,7 +122,7 @@ fn a_file_that_others_remove_replace_or_change_is_named_and_its_contents_are_put
         ("echo more >> log", &["log"], "14 bytes long, not 9: something else wrote into it"),
     ];
     for (edit, names, expected) in edits {
-        let place = Beside::new();
+        let place = Surroundings::new();
         let mut log = AppendFile::open(&place.disk, &place.own.join("log"), 0).expect("writable");
         log.append(b"one\n").expect("its own");
         log.append(b"three").expect("its own");
@@ -166,7 +166,7 @@ fn tree(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 
 #[test]
 fn a_directory_that_was_being_filled_is_filled_by_the_same_command_whenever_it_was_stopped() {
-    let place = Beside::new();
+    let place = Surroundings::new();
     let out = place.own.join("out");
     fill(&place.disk, &out).expect("new");
     let whole = tree(&out);
@@ -204,7 +204,7 @@ fn a_directory_that_was_being_filled_is_filled_by_the_same_command_whenever_it_w
 
 #[test]
 fn a_mark_from_elsewhere_removes_nothing_outside_and_two_commands_do_not_fill_one_directory() {
-    let place = Beside::new();
+    let place = Surroundings::new();
     let out = place.own.join("out");
     let stopped = fill(&Disk::crashing_after(20), &out);
     assert!(stopped.is_err() && out.join(".unfinished").is_file());

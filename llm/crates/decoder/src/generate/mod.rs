@@ -380,7 +380,7 @@ impl<F: Fn(&[u32]) -> bool + Sync> CompletionTest for F {
     }
 }
 
-/// Stopping criteria beside an end token and [`SamplingParams::max_new_tokens`].
+/// Stopping criteria besides an end token and [`SamplingParams::max_new_tokens`].
 #[derive(Clone, Copy, Default)]
 pub struct StoppingCriteria<'a> {
     /// A lower length limit for the responses to each prompt, at least 1; empty for none.

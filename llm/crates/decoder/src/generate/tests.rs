@@ -1,4 +1,4 @@
-//! The loop of sampling against a model that says what it was told to, and the small functions of a request by hand.
+//! The loop of sampling against a model that says what it was asked to, and the small functions of a request by hand.
 
 use std::sync::Mutex;
 
@@ -51,8 +51,8 @@ const NEVER: f32 = f32::NEG_INFINITY;
 fn a_response_ends_at_its_end_token_a_completion_or_its_limit() {
     let prompts: [&[u32]; 1] = [&[0]];
     let script = [[SURE, NEVER, NEVER], [NEVER, SURE, NEVER], [NEVER, NEVER, SURE]];
-    let told = Mutex::new(Vec::new());
-    let watch = |progress: SamplingProgress| told.lock().unwrap().push(progress);
+    let reported = Mutex::new(Vec::new());
+    let watch = |progress: SamplingProgress| reported.lock().unwrap().push(progress);
     let run = |most: usize, complete: Option<&dyn CompletionTest>| {
         let stopping = StoppingCriteria { complete, ..StoppingCriteria::default() };
         let request = SamplingRequest { stopping, watch: Some(&watch), ..request(&prompts, 1, most, 1.0) };
@@ -67,10 +67,10 @@ fn a_response_ends_at_its_end_token_a_completion_or_its_limit() {
     let second = |tokens: &[u32]| tokens == [0, 1];
     assert_eq!(run(3, Some(&second)), (vec![0, 1], false));
     assert_eq!(run(2, Some(&second)), (vec![0, 1], false));
-    let told = told.into_inner().unwrap();
+    let reported = reported.into_inner().unwrap();
     let whole = |tokens, ended, most| SamplingProgress { tokens, ended, responses: 1, most };
-    assert_eq!(told[..3], [whole(1, 0, 3), whole(2, 0, 3), whole(3, 1, 3)]);
-    assert_eq!(told[3..5], [whole(1, 0, 2), whole(2, 1, 2)]);
+    assert_eq!(reported[..3], [whole(1, 0, 3), whole(2, 0, 3), whole(3, 1, 3)]);
+    assert_eq!(reported[3..5], [whole(1, 0, 2), whole(2, 1, 2)]);
 }
 
 #[test]

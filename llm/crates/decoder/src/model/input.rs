@@ -46,7 +46,7 @@ impl<T: Real> Decoder<T> {
         Ok(logits)
     }
 
-    /// The state of the last layer behind the final norm at every token, `[tokens, width]`.
+    /// The state of the last layer after the final norm at every token, `[tokens, width]`.
     ///
     /// # Errors
     /// When the rows do not suit the model.

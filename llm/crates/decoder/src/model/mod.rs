@@ -6,7 +6,7 @@
 //! | [`config::layer`] | a layer as a program of operations with names and sizes, which everything below reads |
 //! | [`weights`] | parameters by name: safetensors, initialisation from a seed |
 //! | [`Rows`] | a batch: rows of different lengths end to end, no padding and no masks |
-//! | [`Decoder`] | the forward pass and, beside it, the backward pass |
+//! | [`Decoder`] | the forward pass and, next to it, the backward pass |
 //! | `input` | the decoder as a function of its input embeddings |
 //! | [`Gradients`] | gradients by parameter |
 //! | [`Decoding`] | decoding: keys and values in pages that a group's responses share |

@@ -54,8 +54,8 @@ pub struct AdamWSettings {
     pub max_grad_norm: Option<f64>,
     /// Compensated summation: keep what rounding to f32 loses of each update and add it to the next (one more f32 per weight).
     ///
-    /// An update of 1e-6 to a weight of 1 is 8.4 or 16.8 units in the last place: rounded alike every time, the weight
-    /// drifts 5 % too slowly upwards or 1 % too fast downwards.
+    /// An update of 1e-6 to a weight of 1 is 8.4 or 16.8 units in the last place: rounded equally every time, the weight
+    /// moves 5 % too slowly upwards or 1 % too fast downwards.
     pub compensated: bool,
 }
 

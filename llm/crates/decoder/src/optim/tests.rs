@@ -64,7 +64,7 @@ fn any_number_of_threads_gives_the_same_bits() {
     }
 }
 
-fn drift(compensated: bool, sign: f32) -> f64 {
+fn movement(compensated: bool, sign: f32) -> f64 {
     let settings = AdamWSettings { compensated, max_grad_norm: None, ..AdamWSettings::default() };
     let mut optimiser = AdamW::new(settings, [("w".to_owned(), vec![1.0])]);
     let (mut w, mut m, mut v) = (1.0f64, 0.0f64, 0.0f64);
@@ -82,11 +82,11 @@ fn drift(compensated: bool, sign: f32) -> f64 {
 #[test]
 fn a_thousand_updates_of_one_millionth_move_a_weight_as_in_f64() {
     for sign in [1.0, -1.0] {
-        let ratio = drift(true, sign);
+        let ratio = movement(true, sign);
         assert!((ratio - 1.0).abs() < 1e-3, "{ratio}");
     }
     // Without the residual, rounding alone is several percent off: the reason it exists.
-    assert!((drift(false, -1.0) - 1.0).abs() > 0.01, "{}", drift(false, -1.0));
+    assert!((movement(false, -1.0) - 1.0).abs() > 0.01, "{}", movement(false, -1.0));
 }
 
 /// From nothing, one step moves a weight by `lr g / (|g| + epsilon)` whatever the betas are, once clipping has scaled `g`.
@@ -184,8 +184,8 @@ fn a_state_of_other_sizes_is_not_taken() {
     let other = [("b.bias".to_owned(), vec![0.5]), ("a".to_owned(), vec![1.0, -2.0])];
     let bytes = AdamW::new(two().settings.clone(), other).to_bytes();
     let state = SavedState::open(&bytes, [("a", 2), ("b.bias", 1)].into_iter(), true).expect("its own");
-    let told = two().take_state(&state).expect_err("must be refused").to_string();
-    assert_eq!(told, "optimiser state: `weights/b.bias` is F32 [1], not F32 [3]");
+    let reported = two().take_state(&state).expect_err("must be refused").to_string();
+    assert_eq!(reported, "optimiser state: `weights/b.bias` is F32 [1], not F32 [3]");
     assert_eq!((two().array("residual", "c"), two().array("moment", "a")), (None, None));
 }
 

@@ -1,7 +1,7 @@
 //! The decoder against transformers, on checkpoints that transformers wrote.
 //!
 //! Small recordings lie in `tests/fixtures` (made by `record.py` there); larger ones, when present, in `../shared/fixtures`
-//! beside the repository or where `GRPO_LAMBDA_FIXTURES` says.
+//! next to the repository or where `GRPO_LAMBDA_FIXTURES` says.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -40,10 +40,12 @@ pub(crate) fn fixtures() -> PathBuf {
 /// The larger recordings, as (checkpoint, recording) pairs; says so when there are none.
 fn large() -> Vec<(PathBuf, PathBuf)> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let beside = [3, 4, 5].map(|up| here.join("../".repeat(up)).join("shared/fixtures"));
+    let neighbour = [3, 4, 5].map(|up| here.join("../".repeat(up)).join("shared/fixtures"));
     let named = std::env::var_os("GRPO_LAMBDA_FIXTURES").map(PathBuf::from);
-    let Some(root) = named.into_iter().chain(beside).find(|p| p.join("qwen2_tied/ckpt").exists()) else {
-        println!("skipped: no ../shared/fixtures beside the repository, and GRPO_LAMBDA_FIXTURES names none");
+    let Some(root) = named.into_iter().chain(neighbour).find(|p| p.join("qwen2_tied/ckpt").exists()) else {
+        println!(
+            "skipped: no ../shared/fixtures next to the repository, and GRPO_LAMBDA_FIXTURES names none"
+        );
         return Vec::new();
     };
     let pair = |name| (root.join(name).join("ckpt"), root.join(name).join("golden/model.safetensors"));

@@ -1,6 +1,6 @@
 //! The check that a server has the weights that were handed to it, and gives the log-probabilities of the distribution it samples from.
 
-use grpo_lambda_decoder::drift::Drift;
+use grpo_lambda_decoder::mismatch::Mismatch;
 use grpo_lambda_decoder::model::{Error, ForwardOptions, Rows};
 
 use super::answer::{PROBE_TEMPERATURE, Probed};
@@ -92,7 +92,7 @@ fn factor(theirs: &[f64], ours: &[f64]) -> f64 {
     if theirs.len() != ours.len() {
         return f64::NAN;
     }
-    let mut drift = Drift::default();
-    drift.add(theirs, ours);
-    drift.mean()
+    let mut mismatch = Mismatch::default();
+    mismatch.add(theirs, ours);
+    mismatch.mean()
 }

@@ -80,7 +80,7 @@ impl Server {
         (fresh, failure)
     }
 
-    /// Refuses a server that does not have the weights behind `score`, or gives other log-probabilities than those of the distribution it samples
+    /// Refuses a server that does not have the weights of `score`, or gives other log-probabilities than those of the distribution it samples
     /// from. The first prompt of `request` is scored and continued.
     pub fn check_weights(
         &self,

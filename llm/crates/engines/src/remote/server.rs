@@ -25,7 +25,7 @@ pub struct Server {
     /// Token ids of the model, which end below it.
     vocabulary: usize,
     /// True once it was said that seeds make no difference.
-    told_of_copies: AtomicBool,
+    reported_copies: AtomicBool,
 }
 
 impl Server {
@@ -43,7 +43,7 @@ impl Server {
             served,
             settings: settings.clone(),
             vocabulary,
-            told_of_copies: AtomicBool::new(false),
+            reported_copies: AtomicBool::new(false),
         })
     }
 
@@ -98,7 +98,7 @@ impl Server {
                 scope.spawn(work);
             }
         });
-        // What no repetition helps is told before what passes.
+        // What no repetition helps is reported before what passes.
         let mut errors = errors.into_inner().unwrap_or_else(PoisonError::into_inner);
         errors.sort_by_key(EngineError::is_passing);
         (answers.into_inner().unwrap_or_else(PoisonError::into_inner), errors.into_iter().next())
@@ -130,7 +130,7 @@ impl Server {
         let responses: Vec<Vec<_>> =
             answers.into_iter().enumerate().map(of_prompt).collect::<Result<_, _>>()?;
         let copies = asks.iter().zip(&responses).find_map(|(ask, responses)| copies(ask, responses));
-        if let Some(n) = copies.filter(|_| !self.told_of_copies.swap(true, Ordering::SeqCst)) {
+        if let Some(n) = copies.filter(|_| !self.reported_copies.swap(true, Ordering::SeqCst)) {
             say(&format!(
                 "warning: {}: {n} seeds gave the same response {n} times, which its log-probabilities rule out: the server ignores seeds, or \
                  answers from a cache; a group of equal responses teaches nothing",

@@ -107,7 +107,7 @@ fn every_field_that_a_server_would_fill_by_itself_is_sent() {
 }
 
 #[test]
-fn failures_that_pass_are_told_from_those_that_do_not() {
+fn failures_that_pass_are_distinguished_from_those_that_do_not() {
     for (name, passing, said) in [
         ("f_bad_temperature", false, "status 400: temperature must be non-negative, got -1.0."),
         ("f_out_of_vocab", false, "status 400: Token id 99999 is out of vocabulary"),
@@ -203,7 +203,7 @@ fn a_response_that_could_not_be_learned_from_is_refused_by_name() {
 }
 
 #[test]
-fn equal_responses_of_different_seeds_are_told_from_a_policy_that_is_sure() {
+fn equal_responses_of_different_seeds_are_distinguished_from_a_policy_that_is_sure() {
     let response = |tokens: &[u32], logp: f64| SampledResponse {
         tokens: tokens.to_vec(),
         logps: vec![logp; tokens.len()],

@@ -37,15 +37,15 @@ fn a_run_removes_its_own_checkpoints_and_nothing_else() {
     fs::create_dir(&elsewhere).unwrap();
     fs::write(elsewhere.join(MARK), one).unwrap();
     std::os::unix::fs::symlink(&elsewhere, shared.join(format!("weights-{one}-9"))).unwrap();
-    let ((killed, left), (beside, of_another)) = (begun(one), begun(two));
+    let ((killed, left), (neighbour, of_another)) = (begun(one), begun(two));
     assert!(left.ends_with(format!("weights-{one}-3")) && of_another.ends_with(format!("weights-{two}-1")));
     std::mem::forget(killed);
     fs::write(left.join("optimiser"), "o").unwrap();
     let (again, path) = begun(one);
-    assert!(path == left && !path.join("optimiser").exists(), "removed and written anew");
+    assert!(path == left && !path.join("optimiser").exists(), "removed and written again");
     drop(again);
     assert!(!left.exists() && of_another.join("model.safetensors").exists());
-    drop(beside);
+    drop(neighbour);
     assert!(others.iter().all(|file| fs::read_to_string(shared.join(file)).is_ok_and(|text| text == two)));
     assert_eq!(fs::read_dir(&shared).unwrap().count(), others.len() + 1);
     assert!(elsewhere.join(MARK).exists());

@@ -53,7 +53,7 @@ struct Problem {
     scores: f64,
 }
 
-/// The inputs of the backward pass beside the projection.
+/// The inputs of the backward pass besides the projection.
 struct Given {
     out: TestArray<Real>,
     dout: TestArray<Real>,

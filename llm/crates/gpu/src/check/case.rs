@@ -279,7 +279,7 @@ impl Case<'_> {
         let same = (found == value && sign) || (found.is_nan() && value.is_nan());
         let error = if same { 0.0 } else { (found - value).abs() };
         let error = if error.is_nan() || (found == value && !same) { f64::INFINITY } else { error };
-        // The number that is furthest out by its own measure; all errors of 0 are alike.
+        // The number that is furthest out by its own measure; all errors of 0 are equal.
         let worse = match (error == 0.0, finding.error == 0.0) {
             (true, true) => bound > finding.bound,
             (true, false) => false,

@@ -35,7 +35,7 @@ pub use model::Reference;
 pub use proof::{prove_card, prove_shape};
 pub use report::{COLUMNS, csv_rows, passed, table};
 
-/// Checks beside the kernels: matrix products, captured graphs, and a model from tokens to gradients.
+/// Checks besides the kernels: matrix products, captured graphs, and a model from tokens to gradients.
 pub const OTHERS: [&str; 3] = ["gemm", "replay", "decoder"];
 
 /// The sizes that are checked.

@@ -63,7 +63,7 @@ pub(super) fn open() -> Result<Versions, DeviceError> {
     versions()
 }
 
-/// The libraries beside the driver that the loader does not find.
+/// The libraries besides the driver that the loader does not find.
 fn absent_libraries() -> Vec<&'static str> {
     ["nvrtc", "cublas"]
         .into_iter()

@@ -144,7 +144,7 @@ impl Card {
     /// Binds the context to this thread and makes a call.
     fn call(&self, name: &str, call: impl FnOnce() -> Result<(), DriverError>) -> Result<(), DeviceError> {
         let context = self.stream.context();
-        // What failed where nobody could be told, in a drop, is not this call's.
+        // What failed where nobody could be informed, in a drop, is not this call's.
         context.check_err().map_err(failure::driver("an earlier call", &self.name))?;
         context.bind_to_thread().and_then(|()| call()).map_err(failure::driver(name, &self.name))
     }
@@ -204,7 +204,7 @@ impl Device for Cuda {
     }
 
     fn free(&self, what: &'static str, address: u64, bytes: usize) {
-        // Nobody could be told of a failure but the next call, which meets it too.
+        // Nobody could be informed of a failure but the next call, which meets it too.
         let _ = self.card.memory.free(address);
         self.card.ledger.give(what, bytes);
     }
@@ -317,7 +317,7 @@ impl Device for Cuda {
         if !self.card.capturing.swap(false, Ordering::Relaxed) {
             return Err(failure::call("end_capture", name, "nothing is recorded"));
         }
-        // An error that a drop left behind must not keep the stream in capture mode.
+        // An error that a drop left must not keep the stream in capture mode.
         let earlier = self.card.stream.context().check_err();
         let ended = self.card.stream.end_capture(CUgraphInstantiate_flags(0));
         earlier.map_err(failure::driver("an earlier call", name))?;

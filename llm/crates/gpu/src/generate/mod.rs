@@ -1,4 +1,4 @@
-//! Sampling on a device: the twin of [`grpo_lambda_decoder::generate`].
+//! Sampling on a device: the counterpart of [`grpo_lambda_decoder::generate`].
 //!
 //! Tokens are drawn on the device, and no logits leave it: a step of decoding, the sampler included, is captured once and replayed, its
 //! random numbers are uploaded beforehand, and the host asks only now and then which rows are still active. The next responses that wait
@@ -31,7 +31,7 @@ use super::projection::Network;
 pub struct GenerateOptions {
     /// Tokens of prompts that are read at once.
     pub prefill_tokens: usize,
-    /// True to capture a step once and replay it, instead of launching it anew.
+    /// True to capture a step once and replay it, instead of launching it again.
     pub capture: bool,
     /// Steps between two questions whether a row is still active.
     pub poll_every: usize,

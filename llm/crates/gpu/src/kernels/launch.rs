@@ -9,7 +9,7 @@ use crate::device::Device;
 use crate::gemm::Gemm;
 use crate::ptr::{Arg, Element};
 
-/// One launch of a kernel: its arguments by name, declared by `kernel!` beside the kernel's source.
+/// One launch of a kernel: its arguments by name, declared by `kernel!` next to the kernel's source.
 ///
 /// Outputs overlap neither each other nor inputs, unless the implementor's comment says that they may.
 pub trait Kernel {

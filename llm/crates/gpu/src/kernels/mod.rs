@@ -1,4 +1,4 @@
-//! The kernels' source, and beside each file the typed launches.
+//! The kernels' source, and next to each file the typed launches.
 //!
 //! Every kernel is plain CUDA C, but for three instructions of tensor cores in `tile.cu`, over `REAL`, the dtype of weights and activations
 //! ([`Real`](crate::Real) here). `load` and `store` read and write it, and kernels compute with `float`: sums, products and exponentials are

@@ -113,9 +113,9 @@ fn a_fault_of_one_kernel_is_laid_at_its_door() {
 
 /// Another implementation that agrees passes; one that is off by a thousandth in a single log-probability, or in one gradient, does not.
 #[test]
-fn a_second_opinion_that_differs_is_told() {
+fn a_second_opinion_that_differs_is_reported() {
     let device = machine::start();
-    let told = |logp: f64, slope: f32| {
+    let reported = |logp: f64, slope: f32| {
         let reference = move |config: &ModelConfig,
                               weights: &Parameters<f32>,
                               rows: &Rows,
@@ -132,10 +132,10 @@ fn a_second_opinion_that_differs_is_told() {
         };
         check::against(&device, Dtype::F32, "another", &reference)
     };
-    let agreed = told(0.0, 0.0);
+    let agreed = reported(0.0, 0.0);
     assert!(check::passed(&agreed) && agreed.len() == 5, "{}", check::table(&agreed));
     assert!(agreed.iter().all(|f| f.kernel == "decoder" && f.case.ends_with(", against another")));
-    assert!(told(1e-3, 0.0).iter().chain(&told(0.0, 1e-3)).all(|finding| !finding.passed()));
+    assert!(reported(1e-3, 0.0).iter().chain(&reported(0.0, 1e-3)).all(|finding| !finding.passed()));
 }
 
 /// A failure like an illegal memory access: later kernels are not blamed for it.

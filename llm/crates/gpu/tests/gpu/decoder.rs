@@ -177,7 +177,7 @@ pub(crate) fn relative(a: &Parameters<f32>, b: &Parameters<f32>) -> BTreeMap<Str
 }
 
 /// [`relative`] by projection, its bias with its matrix. The gradient of a bias of keys is next to nothing, since it moves all scores of a query
-/// alike but for the rotations: in bf16 all of it is rounding.
+/// equally but for the rotations: in bf16 all of it is rounding.
 fn relative_by_projection(a: &Parameters<f32>, b: &Parameters<f32>) -> BTreeMap<String, f64> {
     relative_by(|name| name.trim_end_matches(".weight").trim_end_matches(".bias"), a, b)
 }

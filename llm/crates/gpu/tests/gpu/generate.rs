@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::Mutex;
 
 use grpo_lambda::systematic;
-use grpo_lambda_decoder::drift::Drift;
 use grpo_lambda_decoder::generate::{RolloutError, SampledResponse, SamplingParams, StoppingCriteria};
 use grpo_lambda_decoder::generate::{Sampler, SamplingProgress, SamplingRequest};
 use grpo_lambda_decoder::lora::LoraSettings;
+use grpo_lambda_decoder::mismatch::Mismatch;
 use grpo_lambda_decoder::model::weights::Parameters;
 use grpo_lambda_decoder::model::{
     Architecture::{Qwen2, Qwen3},
@@ -84,7 +84,7 @@ fn shapes() -> [ModelConfig; 2] {
     [shape(), ModelConfig { qkv_bias: true, head_dim: 12, ..Qwen3.config(heads) }]
 }
 
-/// Weights that give peaked and flat distributions alike.
+/// Weights that give peaked and flat distributions.
 fn parameters(c: &ModelConfig) -> Parameters<f32> {
     let mut parameters = weights::initialise(c, 5, 0.25);
     for (name, tensor) in &mut parameters {
@@ -199,32 +199,32 @@ fn log_probabilities_are_the_trainers_to_rounding() {
         for temperature in [1.0, 0.6, 0.0] {
             let ask = ask(&PROMPTS, 2, temperature);
             let responses = model.generate(&ask);
-            let mut drift = Drift::default();
+            let mut mismatch = Mismatch::default();
             for (s, trained) in responses.iter().flatten().zip(model.scored(&ask, &responses)) {
-                drift.add(&s.logps, &trained);
+                mismatch.add(&s.logps, &trained);
                 for (a, b) in s.logps.iter().zip(&trained) {
                     assert!((a - b).abs() < 1e-5, "sampled with {a}, trained with {b}");
                 }
             }
-            println!("f32 at temperature {temperature}: mean {}, max {}", drift.mean(), drift.max());
+            println!("f32 at temperature {temperature}: mean {}, max {}", mismatch.mean(), mismatch.max());
         }
     }
 }
 
 /// Every activation is rounded to 8 bits, in another order by sampler and trainer. The limit at which a run stops is
-/// [`Drift::LIMIT`]; here it is far from it, and the mean is printed.
+/// [`Mismatch::LIMIT`]; here it is far from it, and the mean is printed.
 #[test]
 fn in_bf16_sampler_and_trainer_differ_by_less_than_a_run_allows() {
     for c in shapes() {
         let model = model_of(&c, Dtype::Bf16);
         let ask = ask(&PROMPTS, 4, 1.0);
         let responses = model.generate(&ask);
-        let mut drift = Drift::default();
+        let mut mismatch = Mismatch::default();
         let trained = model.scored(&ask, &responses);
-        responses.iter().flatten().zip(&trained).for_each(|(s, trained)| drift.add(&s.logps, trained));
-        println!("bf16: mean {}, max {}", drift.mean(), drift.max());
-        assert!(drift.mean() > 1.0, "nothing was rounded: {}", drift.mean());
-        assert!(drift.mean() < 1.0 + 0.5 * (Drift::LIMIT - 1.0), "mean {}", drift.mean());
+        responses.iter().flatten().zip(&trained).for_each(|(s, trained)| mismatch.add(&s.logps, trained));
+        println!("bf16: mean {}, max {}", mismatch.mean(), mismatch.max());
+        assert!(mismatch.mean() > 1.0, "nothing was rounded: {}", mismatch.mean());
+        assert!(mismatch.mean() < 1.0 + 0.5 * (Mismatch::LIMIT - 1.0), "mean {}", mismatch.mean());
     }
 }
 
@@ -279,7 +279,7 @@ fn the_order_in_which_threads_run_changes_no_bit() {
 /// A response has the same tokens and, but for rounding in products of another size, the same numbers whatever is decoded with it and
 /// has ended before it.
 #[test]
-fn a_response_does_not_depend_on_those_beside_it() {
+fn a_response_does_not_depend_on_its_neighbours() {
     let model = model(Dtype::F32);
     let whole = model.generate(&ask(&PROMPTS, 3, 1.0));
     let lengths: Vec<usize> = whole.iter().flatten().map(|s| s.tokens.len()).collect();
@@ -296,7 +296,7 @@ fn a_response_does_not_depend_on_those_beside_it() {
 
 /// Prompts of one token to more than two pages, groups that start in parts, and limits and endings of every kind.
 #[test]
-fn refilled_slots_give_the_cpus_responses_whatever_starts_beside_them() {
+fn refilled_slots_give_the_cpus_responses_whatever_starts_next_to_them() {
     for dtype in [Dtype::F32, Dtype::Bf16] {
         let model = model(dtype);
         let cpu = cpu(&shape());
@@ -322,28 +322,28 @@ fn refilled_slots_give_the_cpus_responses_whatever_starts_beside_them() {
     }
 }
 
-/// A watch in any number of slots, on both devices; if nothing ends a response early there is less to ask, and all is told at the end.
+/// A watch in any number of slots, on both devices; if nothing ends a response early there is less to ask, and all is reported at the end.
 #[test]
-fn a_watch_is_told_of_every_token_and_every_end() {
+fn a_watch_sees_every_token_and_every_end() {
     let model = model(Dtype::F32);
     let cpu = cpu(&shape());
     for slots in [None, Some(2)] {
         for eos in [&EOS[..], &[]] {
-            let told = Mutex::new(Vec::new());
-            let watch = |progress: SamplingProgress| told.lock().unwrap().push(progress);
+            let reported = Mutex::new(Vec::new());
+            let watch = |progress: SamplingProgress| reported.lock().unwrap().push(progress);
             let ask = SamplingRequest { slots, eos, watch: Some(&watch), ..ask(&PROMPTS, 2, 1.0) };
             for on_cpu in [true, false] {
                 let responses = if on_cpu { cpu.generate(&ask).unwrap() } else { model.generate(&ask) };
-                let told = std::mem::take(&mut *told.lock().unwrap());
+                let reported = std::mem::take(&mut *reported.lock().unwrap());
                 let tokens: usize = responses.iter().flatten().map(|r| r.tokens.len()).sum();
                 let n = 2 * PROMPTS.len();
                 let whole = SamplingProgress { tokens, ended: n, responses: n, most: n * NEW };
-                assert_eq!(told.last(), Some(&whole));
+                assert_eq!(reported.last(), Some(&whole));
                 assert_eq!(whole.share(), 1.0);
                 let grows = |pair: &[SamplingProgress]| {
                     pair[0].tokens <= pair[1].tokens && pair[0].ended <= pair[1].ended
                 };
-                assert!(told.windows(2).all(grows));
+                assert!(reported.windows(2).all(grows));
             }
         }
     }

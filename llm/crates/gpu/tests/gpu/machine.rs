@@ -1,4 +1,4 @@
-//! Cards whose kernels run on the PTX machine: the places of the driver, the compiler and cuBLAS are taken by stand-ins.
+//! Cards whose kernels run on the PTX machine: the places of the driver, the compiler and cuBLAS are taken by substitutes.
 
 use std::sync::{Arc, Once};
 
@@ -26,8 +26,8 @@ pub(crate) fn start() -> Arc<dyn Device> {
 
 /// Such a card, whose threads run in this order.
 pub(crate) fn ordered(order: Order) -> Arc<dyn Device> {
-    let told = std::env::var(FIRST).ok().and_then(|text| Card::parse(&text));
-    let base = told.unwrap_or(Card { deferred: true, ..Card::default() });
+    let reported = std::env::var(FIRST).ok().and_then(|text| Card::parse(&text));
+    let base = reported.unwrap_or(Card { deferred: true, ..Card::default() });
     card(&Card { liberties: Liberties { order, ..base.liberties }, ..base }, Dtype::F32).0
 }
 

@@ -53,8 +53,8 @@ fn an_old_driver_without_pools_passes_the_suites() {
     let card = Card { pools: false, ..Card::default() };
     child.arg("--include-ignored").env(VERSION, "12040").env(FIRST, card.text()).env("LONG_TESTS", "");
     let done = child.output().unwrap();
-    let told = String::from_utf8_lossy(&done.stdout);
-    assert!(done.status.success() && !told.contains("running 0 tests"), "{told}");
+    let reported = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success() && !reported.contains("running 0 tests"), "{reported}");
 }
 
 /// A fault breaks the context: the case is named with the line of PTX, and every later call is refused.

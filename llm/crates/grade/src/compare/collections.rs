@@ -63,7 +63,7 @@ pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reas
         return Ok(true);
     }
     budget.forget(before);
-    // Numbers of several things are told apart by their nouns alone.
+    // Numbers of several things are distinguished by their nouns alone.
     if [a, b].map(Kind::read).into_iter().filter(|kind| *kind == Kind::Counts).count() == 1 {
         return Ok(false);
     }
@@ -81,7 +81,7 @@ fn is_sequence(items: &[Node]) -> bool {
 
 /// Compares two collections by the lenient rules. `None` if they do not decide.
 fn special(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool>, Reason> {
-    // `a) 12; b) 7` beside a list without letters, which is in their order.
+    // `a) 12; b) 7` next to a list without letters, which is in their order.
     for (one, other) in [(a, b), (b, a)] {
         if let (Some(values), None, Node::List(items)) = (lettered(one), lettered(other), other) {
             return in_order(&values, items, budget).map(Some);
@@ -107,7 +107,7 @@ fn special(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool>, Reas
         _ => None,
     };
     if let Some((items, other)) = tuple {
-        // A pair in brackets beside a list of two values would be a point or an interval.
+        // A pair in brackets next to a list of two values would be a point or an interval.
         let pair = items.len() == 2 && matches!(a, Node::List(_)) && names::assignments(a).is_none();
         return if pair { Ok(None) } else { in_tuple(items, other, budget) };
     }

@@ -23,7 +23,7 @@ use super::words;
 /// Answers of two kinds are the same only by a rule that works on both, unless both are values that arithmetic
 /// compares.
 pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
-    // Letters that are units beside a value with one: `5m` and `5\text{ m}`.
+    // Letters that are units next to a value with one: `5m` and `5\text{ m}`.
     if let (Node::Unit(_, Unit::Measure(_)), other) | (other, Node::Unit(_, Unit::Measure(_))) = (a, b)
         && let Some(unit) = names::unit_in_letters(other)
     {
@@ -228,7 +228,7 @@ fn commutes(letters: &[&str]) -> bool {
     letters.len() == 2 && letters.iter().all(small) || letters.iter().any(|name| name.starts_with("vec "))
 }
 
-/// Compares values of which at least one has words behind it.
+/// Compares values of which at least one has words after it.
 fn units(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     match (a, b) {
         (Node::Unit(x, u), Node::Unit(y, v)) => {
@@ -360,7 +360,7 @@ fn sets(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool>, Reason>
     {
         return Ok(Some(false));
     }
-    // `(1,2) or (3,4)` beside a union, and `x \in S`.
+    // `(1,2) or (3,4)` next to a union, and `x \in S`.
     let set = |node: &Node, other: &Node| match (node, other) {
         (Node::List(items), Node::Union(_))
             if items.iter().all(|n| matches!(n, Node::Group(_, two, _) if two.len() == 2)) =>

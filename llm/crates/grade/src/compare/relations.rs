@@ -17,7 +17,7 @@ fn is_equation(rest: &Rest) -> bool {
 struct Said<'a> {
     /// The right side of `x = 5`, the set of `x \in S`, the exact side of `\sqrt 2 \approx 1.414`.
     value: &'a Node,
-    /// The side behind `\approx`.
+    /// The side after `\approx`.
     about: Option<&'a Node>,
     rule: Rule,
 }
@@ -44,7 +44,7 @@ fn said<'a>(node: &'a Node, budget: &Budget) -> Option<Said<'a>> {
     if about.is_some() && !named && last.has_symbols() {
         return None;
     }
-    // The exact side counts; behind a mere name there is none.
+    // The exact side counts; after a mere name there is none.
     Some(match about {
         Some(0) if named && first.has_symbols() => Said { value: last, about: None, rule },
         Some(0) => Said { value: first, about: Some(last), rule },
@@ -138,12 +138,12 @@ fn both_said(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     let constant = |n: &Node| !n.has_symbols();
     let (Some(x), Some(y)) = (said(a, budget), said(b, budget)) else { return Ok(false) };
     let one_name = names::one_name(f, g) && constant(x.value) && constant(y.value);
-    let alike = one_name && budget.uses(Rule::NamedValue)
+    let equal = one_name && budget.uses(Rule::NamedValue)
         || f == g
         || (constant(f) && constant(g))
         || constant(f) != constant(g) && constant(x.value) && constant(y.value);
     let functions = one_function && x.value.has_symbols();
-    if !(alike || functions && budget.uses(Rule::NamedValue)) {
+    if !(equal || functions && budget.uses(Rule::NamedValue)) {
         return Ok(false);
     }
     if x.about.is_none() && y.about.is_none() {
@@ -205,11 +205,11 @@ fn chains(
         }
         ([(p, x)], [(q, y)]) => inequalities((f, *p, x), (g, *q, y), budget),
         _ => {
-            let alike = r.len() == s.len() && r.iter().zip(s).all(|((p, _), (q, _))| p == q);
+            let equal = r.len() == s.len() && r.iter().zip(s).all(|((p, _), (q, _))| p == q);
             let parts = |first: &Node, rest: &Rest| {
                 std::iter::once(first.clone()).chain(rest.iter().map(|(_, n)| n.clone())).collect::<Vec<_>>()
             };
-            if alike {
+            if equal {
                 return collections::in_order(&parts(f, r), &parts(g, s), budget);
             }
             let turned = r.len() == s.len() && r.iter().rev().zip(s).all(|((p, _), (q, _))| p.turned() == *q);

@@ -1,4 +1,4 @@
-//! An equation in one unknown beside the list of its solutions.
+//! An equation in one unknown next to the list of its solutions.
 
 use num_bigint::BigInt;
 use num_rational::BigRational;

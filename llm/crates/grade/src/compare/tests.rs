@@ -55,7 +55,7 @@ fn step(name: &str, text: &Node, other: Option<&Node>) -> String {
 }
 
 #[test]
-fn names_and_what_carries_them_are_told_as_the_table_says() {
+fn names_and_what_carries_them_are_reported_as_the_table_says() {
     let all = cases(include_str!("names.tsv"));
     assert_eq!(all.len(), 71);
     agree(all.iter().map(|(section, fields)| {

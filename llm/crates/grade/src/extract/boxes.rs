@@ -9,8 +9,8 @@ use crate::words;
 /// The beginning of a box.
 pub const BOXED: &[u8] = br"\boxed{";
 
-/// Words before and behind a box that may deny it.
-const BESIDE: usize = 5;
+/// Words before and after a box that may deny it.
+const TOGETHER: usize = 5;
 
 /// A closed box: its place, and that of its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,8 +19,8 @@ struct Place {
     inner: Range<usize>,
 }
 
-/// The start of the part that answers: behind the reasoning; `None` if the reasoning does not end.
-fn behind_reasoning(text: &str) -> Option<usize> {
+/// The start of the part that answers: after the reasoning; `None` if the reasoning does not end.
+fn after_reasoning(text: &str) -> Option<usize> {
     match text.rfind("</think>") {
         Some(at) => Some(at + "</think>".len()),
         None => (!text.contains("<think>")).then_some(0),
@@ -60,7 +60,7 @@ pub(super) fn last_box(text: &str) -> Option<Cow<'_, str>> {
     })
 }
 
-/// The place, in bytes, of the content of the last box that is closed, behind the reasoning. `\{` and `\}` are
+/// The place, in bytes, of the content of the last box that is closed, after the reasoning. `\{` and `\}` are
 /// letters, not braces.
 ///
 /// ```
@@ -79,17 +79,17 @@ pub(super) fn last_place(text: &str) -> Option<Range<usize>> {
     places(text).pop().map(|place| place.outer)
 }
 
-/// The closed boxes behind the reasoning, in the order in which they open; of nested ones each, since the inner one
+/// The closed boxes after the reasoning, in the order in which they open; of nested ones each, since the inner one
 /// counts.
 fn places(text: &str) -> Vec<Place> {
-    let Some(start) = behind_reasoning(text) else { return Vec::new() };
+    let Some(start) = after_reasoning(text) else { return Vec::new() };
     let mut found = Vec::new();
     closed(text, start, |place| found.push(place));
     found.sort_by_key(|place| place.outer.start);
     found
 }
 
-/// True if the words beside a box say that it is not the answer: `not \boxed{7}`, `\boxed{7} is wrong`.
+/// True if the words next to a box say that it is not the answer: `not \boxed{7}`, `\boxed{7} is wrong`.
 fn denied(text: &str, place: &Place) -> bool {
     const DENY: &str = "not|isn't|isnt|cannot|can't|never|neither|nor|wrong|incorrect|example|format|e.g";
     let plain = |c: char| c.is_whitespace() || "$*\\()[]{}:,".contains(c);
@@ -97,21 +97,21 @@ fn denied(text: &str, place: &Place) -> bool {
     let clause = sentence(before).rsplit([',', ';']).next().unwrap_or("");
     let words = clause.rsplit(plain).filter(|word| !word.is_empty()).map(str::to_lowercase);
     let words: Vec<String> = words
-        .take(BESIDE)
+        .take(TOGETHER)
         .take_while(|word| !matches!(word.as_str(), "but" | "so" | "rather" | "hence" | "therefore" | "thus"))
         .collect();
-    let behind = &text[place.outer.end..];
+    let after = &text[place.outer.end..];
     // `\boxed{7}? No`
-    let asked = behind.trim_start_matches(['$', ' ', '*']).starts_with('?');
-    let struck = before.ends_with("~~") && behind.starts_with("~~");
-    let behind: Vec<String> = behind
+    let asked = after.trim_start_matches(['$', ' ', '*']).starts_with('?');
+    let struck = before.ends_with("~~") && after.starts_with("~~");
+    let after: Vec<String> = after
         .split(plain)
         .filter(|word| !word.is_empty())
-        .take(BESIDE)
+        .take(TOGETHER)
         .map(|word| word.trim_end_matches(['.', '!']).to_lowercase())
         .collect();
-    let behind: Vec<&str> = behind.iter().map(String::as_str).collect();
-    let judged = match &behind[..] {
+    let after: Vec<&str> = after.iter().map(String::as_str).collect();
+    let judged = match &after[..] {
         ["is" | "was", "not" | "never", "the" | "a" | "right" | "correct" | "valid" | "possible", ..] => true,
         ["isn't" | "wasn't" | "cannot" | "can't", ..] => true,
         // `, which is incorrect`, `but that turned out to be wrong`

@@ -40,13 +40,13 @@ pub(super) struct Formula {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mark {
     Equal,
-    /// The end of a row or a sign that concludes: a new statement begins behind it.
+    /// The end of a row or a sign that concludes: a new statement begins after it.
     Row,
     /// A comma or a connective in a text command: the formula is a list if equals signs stand on both sides.
     Comma,
 }
 
-/// Signs behind which a new statement begins.
+/// Signs after which a new statement begins.
 const IMPLIES: &str = "Rightarrow|implies|Longrightarrow|therefore|iff|Leftrightarrow";
 
 /// The signs outside brackets with their places.
@@ -126,8 +126,8 @@ fn trimmed(text: &str, side: Range<usize>) -> Range<usize> {
         let now = &text[start..end];
         let to = now.trim_end().trim_end_matches(['.', ',', ';', ':', '。', '，']);
         let to = if now.trim_end().ends_with("...") { now.trim_end() } else { to };
-        let behind = LAYOUT.split('|').find(|l| to.ends_with(l)).map_or(0, str::len);
-        let next = start + to.len() - behind;
+        let after = LAYOUT.split('|').find(|l| to.ends_with(l)).map_or(0, str::len);
+        let next = start + to.len() - after;
         if ahead == 0 && next == end {
             return start..end;
         }
@@ -177,7 +177,7 @@ pub(super) fn symbols(text: &str) -> BTreeSet<String> {
         rest = &after[letters.max(after.chars().next().map_or(0, char::len_utf8))..];
         plain.push(' ');
         if matches!(name, "text" | "mathrm" | "mbox" | "textrm" | "operatorname" | "begin" | "end") {
-            rest = rest.split_once('}').map_or("", |(_, behind)| behind);
+            rest = rest.split_once('}').map_or("", |(_, after)| after);
         } else if spelled_symbol(name) {
             plain += "α";
         }
@@ -189,16 +189,16 @@ pub(super) fn symbols(text: &str) -> BTreeSet<String> {
         .map(|word| (word.as_ptr() as usize - plain.as_ptr() as usize, word))
         .collect();
     for (at, word) in parts {
-        let behind_number = plain[..at].trim_end_matches([' ', '~']).ends_with(|c: char| c.is_ascii_digit());
+        let after_number = plain[..at].trim_end_matches([' ', '~']).ends_with(|c: char| c.is_ascii_digit());
         let before_number =
             plain[at + word.len()..].trim_start_matches([' ', '$']).starts_with(|c: char| c.is_ascii_digit());
-        let product = word.eq_ignore_ascii_case("x") && behind_number && before_number;
+        let product = word.eq_ignore_ascii_case("x") && after_number && before_number;
         // `2 h` and `km/h`
         let per = plain[..at]
             .strip_suffix('/')
             .is_some_and(|unit| unit.chars().rev().take_while(|c| c.is_alphabetic()).count() > 1);
         let unit =
-            (per || behind_number && plain[..at].ends_with([' ', '~'])) && units::canonical(word).is_some();
+            (per || after_number && plain[..at].ends_with([' ', '~'])) && units::canonical(word).is_some();
         let long =
             word.chars().count() >= 3 && word.chars().any(char::is_lowercase) || function(word).is_some();
         let known = words::is_among(word, "|pi|e|i|π|am|pm|sq|nd|rd|th")
@@ -237,7 +237,7 @@ fn is_name(side: &str) -> bool {
     }
     let more = more.trim_start_matches('\'').trim();
     let more = match more.strip_prefix('_') {
-        Some(braced) if braced.starts_with('{') => braced.split_once('}').map_or("", |(_, behind)| behind),
+        Some(braced) if braced.starts_with('{') => braced.split_once('}').map_or("", |(_, after)| after),
         Some(bare) => bare.get(1..).unwrap_or(""),
         None => more,
     };

@@ -13,11 +13,11 @@ pub(super) enum Rank {
     None,
     /// A symbol, or a value that is known.
     Known,
-    /// Behind a preposition.
+    /// After a preposition.
     Circumstance,
-    /// Behind the verb, new.
+    /// After the verb, new.
     New,
-    /// The end of a computation, behind a preposition.
+    /// The end of a computation, after a preposition.
     ComputedAside,
     /// The end of a computation.
     Computed,
@@ -44,7 +44,7 @@ pub(super) struct Stated {
     pub(super) comma: bool,
 }
 
-/// Verbs behind "which" and "that" that go on with the statement.
+/// Verbs after "which" and "that" that go on with the statement.
 const CONTINUES: &str = "means|gives|is|are|equals|makes|leaves|implies|simplifies|rounds|evaluates|has|\
     have|reduces|solves|\
     results|yields|produces|leads";
@@ -85,7 +85,7 @@ struct Reader {
     clause: In,
     /// Values of a condition in the middle of its statement: `the remainder when N is divided by 7 is 3`.
     embedded: Option<usize>,
-    /// Behind a verb that asks.
+    /// After a verb that asks.
     asks: bool,
     /// In a participle that begins the sentence: `Subtracting 3 from both sides, we`.
     participle: bool,
@@ -93,16 +93,16 @@ struct Reader {
     heading: bool,
     /// The writer speaks of the text: `We can solve this in 5 steps`.
     speaks: bool,
-    /// Right behind a colon.
+    /// Right after a colon.
     colon: bool,
-    /// Behind the first end of a range: `from 7 to 5`.
+    /// After the first end of a range: `from 7 to 5`.
     ranges: bool,
-    /// Behind a verb of arithmetic that is still to be done.
+    /// After a verb of arithmetic that is still to be done.
     steps: bool,
-    /// Behind an equals sign among words.
+    /// After an equals sign among words.
     equals: bool,
     denied: bool,
-    /// Only auxiliaries and relative pronouns stand behind the last value: `45, which is`.
+    /// Only auxiliaries and relative pronouns stand after the last value: `45, which is`.
     about: bool,
     /// Conditions that begin a clause since the last conclusion: several leave no single value.
     cases: usize,
@@ -110,7 +110,7 @@ struct Reader {
     when: bool,
     /// The function word just before, across fillers.
     before: Option<Role>,
-    /// Right behind a definite article: `from the original 12`.
+    /// Right after a definite article: `from the original 12`.
     definite: bool,
     /// Words left in which "of" follows a noun with the indefinite article.
     new_noun: u8,
@@ -132,15 +132,15 @@ impl Reader {
         before.is_empty() || language.is(before, Role::Wish) || language.is(before, Role::So)
     }
 
-    /// Reads a word behind the last value that may deny it: `x = 6 is not a solution`, `45, which is impossible`.
+    /// Reads a word after the last value that may deny it: `x = 6 is not a solution`, `45, which is impossible`.
     fn judge(&mut self, word: &str, role: Option<Role>, language: &Language) {
         let denies = role == Some(Role::Deny) || word == "no";
-        let behind = match self.distance {
+        let after = match self.distance {
             0 => denies && word.contains("n't"),
             1 => language.is(word, Role::Wrong) || denies && language.is(&self.last_word, Role::Auxiliary),
             _ => language.is(word, Role::Wrong),
         };
-        if let (true, Some(last)) = (self.about && behind, self.out.last_mut()) {
+        if let (true, Some(last)) = (self.about && after, self.out.last_mut()) {
             last.rank = Rank::None;
         }
         let between = matches!(role, Some(Role::Relative | Role::Indefinite | Role::Filler));
@@ -242,7 +242,7 @@ impl Reader {
             Some(Role::Deny) => self.denied = true,
             _ => {}
         }
-        // `to make 16 muffins` behind a value
+        // `to make 16 muffins` after a value
         if word == "to" && self.stated(self.recent) {
             self.clause = In::More;
         }
@@ -290,17 +290,17 @@ impl Reader {
         self.denied &= role.is_some() || object;
     }
 
-    fn value(&mut self, value: &Stated, behind: &[Item], language: &Language) {
+    fn value(&mut self, value: &Stated, after: &[Item], language: &Language) {
         let formula = &value.formula;
         let formal = formula.assigns || formula.value.is_some();
         let said = self.before == Some(Role::Copula);
         let computed = formula.kind == Kind::Result || self.equals;
         // `9 more than Beth`
         let words =
-            behind.iter().map_while(|item| if let Item::Word(word) = item { Some(word) } else { None });
+            after.iter().map_while(|item| if let Item::Word(word) = item { Some(word) } else { None });
         let measures = words.take(3).any(|word| language.is(word, Role::Compare));
         // `6 of whom are children`, `1/2 of the 8`
-        let part = match behind {
+        let part = match after {
             [Item::Word(of), Item::Word(whom), ..] => of == "of" && is_among(whom, "whom|which"),
             [Item::Word(of), Item::Value(_), ..] => of == "of",
             _ => false,
@@ -310,7 +310,7 @@ impl Reader {
         let aside = self.before == Some(Role::Preposition) || part || (numbered || measures) && !computed;
         // `We can solve this in 5 steps`
         let about_text =
-            self.speaks && matches!(behind, [Item::Word(noun), ..] if is_among(noun, OF_THE_TEXT));
+            self.speaks && matches!(after, [Item::Word(noun), ..] if is_among(noun, OF_THE_TEXT));
         let ends_range = std::mem::take(&mut self.ranges) && self.last_word == "to";
         self.ranges = self.last_word == "from";
         let rank = if self.denied
@@ -371,6 +371,6 @@ pub(super) fn ranked(items: &[Item], language: &Language) -> Vec<Stated> {
         }
     }
     let Reader { mut out, dropped, .. } = reader;
-    // Behind a contrast or conclusion without a value the statement before it stands.
+    // After a contrast or conclusion without a value the statement before it stands.
     if out[dropped..].iter().any(|s| s.rank >= Rank::Circumstance) { out.split_off(dropped) } else { out }
 }

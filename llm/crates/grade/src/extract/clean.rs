@@ -40,7 +40,7 @@ impl Clean {
     }
 }
 
-/// The text that answers, which begins at `from`: behind the reasoning, in plain characters.
+/// The text that answers, which begins at `from`: after the reasoning, in plain characters.
 pub(super) fn cleaned(original: &str, from: usize) -> Clean {
     let text = &original[from..];
     let start = match text.rsplit_once("</think>") {
@@ -111,8 +111,8 @@ fn has_doubled_backslashes(text: &str) -> bool {
 
 /// Takes the word of `$3.5$ million` into the mathematics and gives the length of both.
 fn scale(rest: &str, at: usize, out: &mut Clean) -> Option<usize> {
-    let behind = rest.strip_prefix("$ ").filter(|_| out.text.ends_with(|c: char| c.is_ascii_digit()))?;
-    let word = &behind[..behind.find(|c: char| !c.is_alphanumeric()).unwrap_or(behind.len())];
+    let after = rest.strip_prefix("$ ").filter(|_| out.text.ends_with(|c: char| c.is_ascii_digit()))?;
+    let word = &after[..after.find(|c: char| !c.is_alphanumeric()).unwrap_or(after.len())];
     words::power_of_thousand(word)?;
     // The dollar sign stands where the word ends.
     let last = at + 1 + word.len();

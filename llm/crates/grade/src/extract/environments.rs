@@ -79,7 +79,7 @@ fn bounds(start: usize, open: usize, length: usize, close: usize) -> Environment
     Environment { outer: start..start + open + length + close, inner: start + open..start + open + length }
 }
 
-/// `$x$`. A dollar sign before an amount opens nothing: its partner would stand before a digit, or behind a blank.
+/// `$x$`. A dollar sign before an amount opens nothing: its partner would stand before a digit, or after a blank.
 fn dollars(rest: &str, start: usize) -> Option<Environment> {
     let inside = &rest[1..];
     let mut end = inside.find('$')?;

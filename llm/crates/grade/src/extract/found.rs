@@ -11,9 +11,9 @@ named! {
         Boxed "box",
         /// The text between the tags for an answer
         Tag "tag",
-        /// The line behind `####`
+        /// The line after `####`
         Hashes "hashes",
-        /// The statement behind words that announce an answer
+        /// The statement after words that announce an answer
         Marker "marker",
         /// The field for an answer in an object of JSON
         Json "json",

@@ -16,7 +16,7 @@ use crate::words::{is_among, is_ordinal_ending};
 
 /// Bytes at the end of a response that may hold an answer without a box.
 const WINDOW: usize = 32 * 1024;
-/// Longest line behind `####` that is an answer and no heading with a text.
+/// Longest line after `####` that is an answer and no heading with a text.
 const LINE: usize = 200;
 /// Longest text without mathematics that is taken as an answer.
 const WORDS: usize = 80;
@@ -67,7 +67,7 @@ fn window(text: &str) -> usize {
 /// The contents of a text's marks.
 enum Marked {
     Found(Found),
-    /// A mark without an answer in it, and none behind it: the response gives none.
+    /// A mark without an answer in it, and none after it: the response gives none.
     Empty,
     None,
 }
@@ -82,20 +82,20 @@ fn marked(text: &str) -> Marked {
         return Marked::Empty;
     }
     let from = window(text);
-    let behind = |end: usize| later(text, end.max(from));
+    let after = |end: usize| later(text, end.max(from));
     if text.contains("box")
         && let Some(last) = super::boxes::last_place(text)
     {
         let Some((place, inside)) =
             answer_place(text).zip(last_box(text)).filter(|(_, inside)| !inside.trim().is_empty())
         else {
-            return behind(last.end).map_or(Marked::Empty, Marked::Found);
+            return after(last.end).map_or(Marked::Empty, Marked::Found);
         };
         let boxed = || {
             let found = Found::part(text, place.clone(), FoundBy::Boxed)?;
             Some(Found { answer: inside.trim().to_owned(), ..found })
         };
-        let found = behind(place.end).or_else(|| concluded(text, place.end.max(from))).or_else(boxed);
+        let found = after(place.end).or_else(|| concluded(text, place.end.max(from))).or_else(boxed);
         return found.map_or(Marked::Empty, Marked::Found);
     }
     let part = |inside: &str, rule| {
@@ -124,12 +124,12 @@ fn marked(text: &str) -> Marked {
     }
 }
 
-/// A mark behind another one.
+/// A mark after another one.
 fn later(text: &str, from: usize) -> Option<Found> {
     hashes(text, from).or_else(|| announcement(text, from, [&PHRASES.last, &PHRASES.answer]))
 }
 
-/// The value of a last sentence that concludes, behind the box of a step: `Hence $25$ is the answer.`,
+/// The value of a last sentence that concludes, after the box of a step: `Hence $25$ is the answer.`,
 /// `The total is therefore $25$.`
 fn concluded(text: &str, from: usize) -> Option<Found> {
     let rest = &text[from..];
@@ -149,7 +149,7 @@ fn concluded(text: &str, from: usize) -> Option<Found> {
     (!is_remark(&rest[last], tongue)).then(|| found_in(one, FoundBy::Statement, from))
 }
 
-/// The line behind the last `####`.
+/// The line after the last `####`.
 fn hashes(text: &str, from: usize) -> Option<Found> {
     let line = super::after_hashes(&text[from..]).map(str::trim).filter(|line| line.len() <= LINE)?;
     let start = line.as_ptr() as usize - text.as_ptr() as usize;
@@ -161,7 +161,7 @@ fn hashes(text: &str, from: usize) -> Option<Found> {
     Found::part(text, place, FoundBy::Hashes)
 }
 
-/// The statement behind the last words that announce an answer, past those whose statement is denied.
+/// The statement after the last words that announce an answer, past those whose statement is denied.
 fn announcement<const N: usize>(text: &str, from: usize, groups: [&[Phrase]; N]) -> Option<Found> {
     let (lower, tongue) = (lowered(&text[from..]), language(&text[from..]));
     groups.into_iter().find_map(|phrases| {
@@ -215,7 +215,7 @@ fn code(text: &str) -> Option<Found> {
     let start = inside.rfind("```")? + 3;
     let first = inside[start..].find('\n')?;
     let place = start + first..inside.len();
-    // The output behind a prompt: `>>> 17 % 5`.
+    // The output after a prompt: `>>> 17 % 5`.
     let block = inside[place].trim();
     let line = if block.starts_with(">>>") { block.lines().next_back()? } else { block };
     let start = line.as_ptr() as usize - text.as_ptr() as usize;
@@ -256,7 +256,7 @@ fn outside(text: &str, found: &[Environment]) -> String {
     out + &text[at..]
 }
 
-/// The environments at the end of a text that belong together, with the unit behind them.
+/// The environments at the end of a text that belong together, with the unit after them.
 fn group(text: &str, found: &[Environment]) -> Option<String> {
     let mut first = found.len().checked_sub(1)?;
     while first > 0 && statement::joins(&text[found[first - 1].outer.end..found[first].outer.start]) {
@@ -273,7 +273,7 @@ fn found_in(stated: Stated, rule: FoundBy, from: usize) -> Found {
     Found { answer: answer.trim().to_owned(), value, span: place.start + from..place.end + from, rule }
 }
 
-/// The answer behind words that announce it, in the first sentence there that says something.
+/// The answer after words that announce it, in the first sentence there that says something.
 fn statement_from(text: &str, place: Range<usize>, rule: FoundBy) -> Option<Found> {
     let rest = &text[place.clone()];
     let lead = rest.len() - rest.trim_start().len();
@@ -308,26 +308,25 @@ fn statement_from(text: &str, place: Range<usize>, rule: FoundBy) -> Option<Foun
     (said.len() <= WORDS && !denied).then(|| Found::part(text, from..from + said.len(), rule))?
 }
 
-/// True for a number with which the words beside it do something: `7 squared`, `half of 7`, `7 less than 20`.
+/// True for a number with which the words next to it do something: `7 squared`, `half of 7`, `7 less than 20`.
 fn is_operand(text: &str, place: &Range<usize>) -> bool {
-    const BEHIND: &str =
-        "squared|cubed|factorial|choose|dozen|less|fewer|more|th|st|nd|rd|plus|minus|divided";
+    const AFTER: &str = "squared|cubed|factorial|choose|dozen|less|fewer|more|th|st|nd|rd|plus|minus|divided";
     const BEFORE: &str =
         "square|cube|root|half|twice|double|triple|third|quarter|logarithm|reciprocal|inverse|negation";
     let words = |text: &'_ str| text.to_lowercase();
-    let (before, behind) = (words(&text[..place.start]), words(&text[place.end..]));
+    let (before, after) = (words(&text[..place.start]), words(&text[place.end..]));
     let before = before.rsplit(['.', '\n', ',']).next().unwrap_or("");
     let before: Vec<&str> =
         before.rsplit(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty()).take(3).collect();
-    let mut behind = behind.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
-    let (word, next) = (behind.next().unwrap_or(""), behind.next().unwrap_or(""));
+    let mut after = after.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    let (word, next) = (after.next().unwrap_or(""), after.next().unwrap_or(""));
     let ordinal = is_ordinal_ending(text[place.clone()].trim_start_matches(|c: char| c.is_ascii_digit()));
     // `6 times 7`, `6 to the power of 2`, `the 6th prime`
     let goes_on = word == "times" && next.starts_with(|c: char| c.is_ascii_digit())
         || (word, next) == ("to", "the")
         || ordinal && !word.is_empty();
     goes_on
-        || is_among(word, BEHIND)
+        || is_among(word, AFTER)
         || match before[..] {
             ["of", noun, ..] => is_among(noun, BEFORE),
             [word, ..] => matches!(word, "twice" | "half" | "double" | "thrice"),
@@ -354,7 +353,7 @@ pub(super) fn unmarked(text: &str) -> &str {
     .trim_end_matches('.')
 }
 
-/// The letter of a choice at the beginning, with the text of the choice if it stands behind a mark.
+/// The letter of a choice at the beginning, with the text of the choice if it stands after a mark.
 pub(super) fn choice(text: &str) -> Option<&str> {
     let open = text.starts_with('(');
     let rest = text.trim_start_matches('(');

@@ -28,13 +28,13 @@ roles! {
     Reason,
     /// Opens a condition: a value in it is none of the statement.
     Condition,
-    /// A pronoun that begins the statement behind a condition.
+    /// A pronoun that begins the statement after a condition.
     Subject,
     /// Opens a clause that says more of what stands before it.
     Relative,
-    /// Stands before a time, a place, a price: a value behind it is a circumstance.
+    /// Stands before a time, a place, a price: a value after it is a circumstance.
     Preposition,
-    /// Compares: a value behind it is the measure.
+    /// Compares: a value after it is the measure.
     Compare,
     /// Bears a number: `day 5`.
     Label,
@@ -48,11 +48,11 @@ roles! {
     Ask,
     /// Stands before a verb that asks.
     Wish,
-    /// Asks behind such a word.
+    /// Asks after such a word.
     Do,
     /// Stands between a subject and what denies it: `5 does not`, `5 is impossible`.
     Auxiliary,
-    /// Asks behind "to be" and "of".
+    /// Asks after "to be" and "of".
     Solved,
     Deny,
     /// Takes back what stands before it.
@@ -98,7 +98,7 @@ static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
     found
 });
 
-/// Words of a text that its language is told from.
+/// Words of a text that its language is recognised from.
 const WORDS: usize = 300;
 
 /// The language of a text: the one most of whose words it has, English in doubt.
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_language_is_told_from_its_words() {
+    fn a_language_is_distinguished_from_its_words() {
         for (text, word, role) in [
             ("so the answer is not 5", "not", Some(Role::Deny)),
             ("la réponse n'est pas la bonne", "pas", Some(Role::Deny)),

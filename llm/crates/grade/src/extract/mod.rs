@@ -114,11 +114,11 @@ impl Prediction {
         let Some(place) = found.found().filter(|_| response.cut_off && how == Extraction::Free) else {
             return found;
         };
-        let behind = &response.text[place.span.end..];
+        let after = &response.text[place.span.end..];
         let ended = match place.rule {
             FoundBy::Boxed | FoundBy::Json | FoundBy::Code => true,
             FoundBy::Tag | FoundBy::Hashes | FoundBy::Marker => {
-                behind.contains(|c: char| c == '\n' || c == '<' || c.is_alphabetic())
+                after.contains(|c: char| c == '\n' || c == '<' || c.is_alphabetic())
             }
             _ => false,
         };
@@ -156,7 +156,7 @@ fn after_hashes(text: &str) -> Option<&str> {
     after.lines().next().filter(|line| !line.trim().is_empty())
 }
 
-/// The text behind the last "final answer is", or else behind the last "answer is", up to the end of the sentence.
+/// The text after the last "final answer is", or else after the last "answer is", up to the end of the sentence.
 fn after_phrase(text: &str) -> Option<&str> {
     let lower = text.to_ascii_lowercase();
     for phrase in ["final answer is", "answer is", "final answer:", "answer:"] {

@@ -46,12 +46,12 @@ const OCCURRENCES: usize = 16;
 /// in lower case.
 pub(super) fn announced(lower: &str, phrases: &[Phrase]) -> Option<(usize, usize)> {
     let start = |(nouns, copulas): &Phrase| {
-        nouns.split('|').filter_map(|noun| behind(lower, noun, copulas)).max_by_key(|(_, start)| *start)
+        nouns.split('|').filter_map(|noun| after(lower, noun, copulas)).max_by_key(|(_, start)| *start)
     };
     phrases.iter().filter_map(start).max_by_key(|(_, start)| *start)
 }
 
-fn behind(lower: &str, noun: &str, copulas: &str) -> Option<(usize, usize)> {
+fn after(lower: &str, noun: &str, copulas: &str) -> Option<(usize, usize)> {
     let mut end = lower.len();
     for _ in 0..OCCURRENCES {
         let at = lower[..end].rfind(noun)?;

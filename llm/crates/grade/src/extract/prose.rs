@@ -20,14 +20,14 @@ enum Kind {
     Word,
 }
 
-/// A piece with its place, without the punctuation behind it.
+/// A piece with its place, without the punctuation after it.
 #[derive(Clone, Debug)]
 struct Piece {
     place: Range<usize>,
     kind: Kind,
-    /// A comma or semicolon stands behind it.
+    /// A comma or semicolon stands after it.
     comma: bool,
-    /// A colon, question mark or the like stands behind it.
+    /// A colon, question mark or the like stands after it.
     stop: bool,
 }
 
@@ -78,17 +78,14 @@ fn piece(text: &str, place: Range<usize>) -> Piece {
         return Piece { place, kind, comma: false, stop: false };
     }
     let bare = word.trim_end_matches(['.', ',', ';', ':', '?', '"', '”', '\'', '*', '`', '_', '।', '،']);
-    // Dots behind a digit go on.
+    // Dots after a digit go on.
     let bare = if word[bare.len()..].starts_with("...") { &word[..bare.len() + 3] } else { bare };
-    let behind = &word[bare.len()..];
+    let after = &word[bare.len()..];
     let lead = bare.len() - bare.trim_start_matches(['"', '“', '\'', '*', '`', '_', '#', '>']).len();
     let place = place.start + lead..place.start + bare.len().max(lead);
     let kind = kind(&text[place.clone()]);
     Piece {
-        place,
-        kind,
-        comma: behind.contains([',', ';', '،']),
-        stop: behind.contains(['.', ':', '?', '।']),
+        place, kind, comma: after.contains([',', ';', '،']), stop: after.contains(['.', ':', '?', '।'])
     }
 }
 
@@ -188,14 +185,14 @@ pub(super) fn runs(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// The run that begins at piece `first`, and the piece behind it.
+/// The run that begins at piece `first`, and the piece after it.
 fn run(text: &str, pieces: &[Piece], first: usize) -> (usize, Option<Range<usize>>) {
     let sign = |p: &Piece| matches!(p.kind, Kind::Sign | Kind::Value) && !p.stop;
     let near_sign = |i: usize| {
         pieces.get(i + 1).is_some_and(sign) || i > 0 && sign(&pieces[i - 1]) && !pieces[i - 1].comma
     };
     // A unit of one letter ends the run: `64 m long`, but `64 m + 1`.
-    let unit_behind = |i: usize| {
+    let unit_after = |i: usize| {
         let number = text[pieces[i - 1].place.clone()].ends_with(|c: char| c.is_ascii_digit());
         let goes_on = pieces.get(i + 1).is_some_and(|p| p.kind == Kind::Sign);
         number
@@ -204,12 +201,12 @@ fn run(text: &str, pieces: &[Piece], first: usize) -> (usize, Option<Range<usize
                 .is_some_and(|(_, n)| n == pieces[i].place.len())
     };
     let belongs = |i: usize| match pieces[i].kind {
-        // An article or a connective of one letter is none unless a sign stands beside it.
+        // An article or a connective of one letter is none unless a sign stands next to it.
         Kind::Letter if is_among(&text[pieces[i].place.clone()], "a|A|I|y|e|o|à") => {
             let bare = |p: &Piece| p.kind == Kind::Sign;
             pieces.get(i + 1).is_some_and(bare) || i > 0 && bare(&pieces[i - 1])
         }
-        Kind::Letter | Kind::Value if i > first && unit_behind(i) => false,
+        Kind::Letter | Kind::Value if i > first && unit_after(i) => false,
         Kind::Value | Kind::Sign | Kind::Function => true,
         Kind::Letter => near_sign(i),
         _ => false,
@@ -229,7 +226,7 @@ fn run(text: &str, pieces: &[Piece], first: usize) -> (usize, Option<Range<usize
             text[pieces[i].place.clone()] == *"per"
                 && pieces.get(i + 1).is_some_and(|p| p.kind == Kind::Value)
         };
-        // `10 30-minute episodes`, `5 8 point bucks`: the number of a noun behind what is counted.
+        // `10 30-minute episodes`, `5 8 point bucks`: the number of a noun after what is counted.
         let noun = depth == 0 && names_a_noun(text, pieces, i);
         if !member || noun || per(i) {
             i += usize::from(noun);
@@ -244,7 +241,7 @@ fn run(text: &str, pieces: &[Piece], first: usize) -> (usize, Option<Range<usize
             break;
         }
     }
-    // A sign alone at the end belongs to the words behind it.
+    // A sign alone at the end belongs to the words after it.
     while end > first
         && pieces[end].kind == Kind::Sign
         && !text[pieces[end].place.clone()].contains([')', ']', '}', '%', '°', '!'])
@@ -254,13 +251,13 @@ fn run(text: &str, pieces: &[Piece], first: usize) -> (usize, Option<Range<usize
     (i, Some(pieces[first].place.start..pieces[end].place.end))
 }
 
-/// True for a number right behind another that goes on as a word: `30-minute`, `8 point`.
+/// True for a number right after another that goes on as a word: `30-minute`, `8 point`.
 fn names_a_noun(text: &str, pieces: &[Piece], i: usize) -> bool {
     let counted = text[..pieces[i].place.start].trim_end().ends_with(|c: char| c.is_ascii_digit());
     let word = &text[pieces[i].place.clone()];
     let (number, noun) = word.split_once('-').unwrap_or((word, ""));
-    let behind = || pieces.get(i + 1).is_some_and(|p| matches!(p.kind, Kind::Word | Kind::Unit));
-    counted && number.parse::<u8>().is_ok() && (!noun.is_empty() || behind() && !pieces[i].comma)
+    let after = || pieces.get(i + 1).is_some_and(|p| matches!(p.kind, Kind::Word | Kind::Unit));
+    counted && number.parse::<u8>().is_ok() && (!noun.is_empty() || after() && !pieces[i].comma)
 }
 
 fn open_bracket(text: &str) -> bool {
@@ -294,9 +291,9 @@ pub(super) fn balanced(run: &str) -> &str {
 
 /// The unit of one letter, or of letters with a bar or a power, at the beginning of a text, and its length: `m`,
 /// `m/s`, `m²`.
-pub(super) fn unit_of_a_letter(behind: &str) -> Option<(String, usize)> {
-    let lead = behind.len() - behind.trim_start().len();
-    let rest = &behind[lead..];
+pub(super) fn unit_of_a_letter(after: &str) -> Option<(String, usize)> {
+    let lead = after.len() - after.trim_start().len();
+    let rest = &after[lead..];
     let end = rest.find(|c: char| c.is_whitespace() || ",;:!?)".contains(c)).unwrap_or(rest.len());
     let word = rest[..end].trim_end_matches('.');
     let (name, power) = match word.strip_suffix(['²', '³']) {

@@ -1,8 +1,8 @@
 //! A grammar of statements: the values of a sentence, their parts in it, and the one that the sentence states.
 //!
-//! A sentence is a list of function words, marks and values (`language.rs`). Each value is new (behind a verb), a
-//! circumstance (behind a preposition), known (behind a definite article), or none of the statement (in a condition, a
-//! comparison, a question, a remark, or denied). Of the highest rank the last value is stated; behind words that
+//! A sentence is a list of function words, marks and values (`language.rs`). Each value is new (after a verb), a
+//! circumstance (after a preposition), known (after a definite article), or none of the statement (in a condition, a
+//! comparison, a question, a remark, or denied). Of the highest rank the last value is stated; after words that
 //! announce an answer the first.
 
 use std::ops::Range;
@@ -219,7 +219,7 @@ pub(super) fn asks(sentence: &str, language: &Language) -> bool {
     })
 }
 
-/// The value that a sentence states. `first` takes the first new one, as behind words that announce an answer.
+/// The value that a sentence states. `first` takes the first new one, as after words that announce an answer.
 pub(super) fn stated(
     text: &str,
     sentence: Range<usize>,
@@ -245,7 +245,7 @@ pub(super) fn stated(
 }
 
 /// True if two values are parts of one answer.
-fn alike(a: &Stated, b: &Stated, between: &str) -> bool {
+fn equal(a: &Stated, b: &Stated, between: &str) -> bool {
     let plain = |s: &Stated| s.formula.kind != Kind::Result && s.rank > Rank::None && !s.formula.equation;
     let comma = a.comma || between.contains(',');
     let joined = joins(between) || a.comma && between.trim().is_empty();
@@ -276,22 +276,22 @@ pub(super) fn joins(between: &str) -> bool {
         && words.all(words::joins_mathematics)
 }
 
-/// The value with those before and behind it that belong to it, and its unit.
+/// The value with those before and after it that belong to it, and its unit.
 fn with_neighbours(text: &str, values: &[Stated], at: usize, end: usize, language: &Language) -> Stated {
     let between =
         |i: usize| &text[values[i].outer.end.min(values[i + 1].outer.start)..values[i + 1].outer.start];
     // `en` is "and" in one language and "in" in others.
-    let alike = |a: &Stated, b: &Stated, between: &str| {
+    let equal = |a: &Stated, b: &Stated, between: &str| {
         coordinated(a, b, between, language)
-            || alike(a, b, between)
+            || equal(a, b, between)
                 && !between.split_whitespace().any(|w| language.role(w) == Some(Role::Preposition))
     };
     let (mut first, mut last) = (at, at);
-    while last + 1 < values.len() && alike(&values[last], &values[last + 1], between(last)) {
+    while last + 1 < values.len() && equal(&values[last], &values[last + 1], between(last)) {
         last += 1;
     }
     while first > 0
-        && (alike(&values[first - 1], &values[first], between(first - 1))
+        && (equal(&values[first - 1], &values[first], between(first - 1))
             || listed(values, first - 1, at, &between))
     {
         first -= 1;
@@ -323,16 +323,16 @@ fn with_neighbours(text: &str, values: &[Stated], at: usize, end: usize, languag
     out
 }
 
-/// `1, 2, or 3`: an "or" behind a comma joins what a comma has joined before.
+/// `1, 2, or 3`: an "or" after a comma joins what a comma has joined before.
 fn listed<'a>(values: &[Stated], i: usize, at: usize, between: &impl Fn(usize) -> &'a str) -> bool {
-    i + 1 == at && i > 0 && joins(between(i)) && alike(&values[i - 1], &values[i], between(i - 1))
+    i + 1 == at && i > 0 && joins(between(i)) && equal(&values[i - 1], &values[i], between(i - 1))
 }
 
-/// The sign of percent or the unit that stands behind a value.
-pub(super) fn unit(behind: &str) -> String {
-    let behind = behind.trim_start();
-    let word: String = behind.chars().take_while(|c| c.is_alphabetic()).collect();
-    if behind.starts_with(['%']) || behind.starts_with("\\%") || units::is_percent(&word) {
+/// The sign of percent or the unit that stands after a value.
+pub(super) fn unit(after: &str) -> String {
+    let after = after.trim_start();
+    let word: String = after.chars().take_while(|c| c.is_alphabetic()).collect();
+    if after.starts_with(['%']) || after.starts_with("\\%") || units::is_percent(&word) {
         "\\%".to_owned()
     } else if word.chars().count() > 1 && units::canonical(&word).is_some() && word != "in" {
         format!("\\text{{ {word}}}")
@@ -372,17 +372,17 @@ pub(super) fn choice(text: &str, sentence: Range<usize>, language: &Language) ->
         }
         // `I go with option B`, but not `option B is too large`
         let named = [" option", " choice", " only"].iter().any(|word| before.ends_with(word));
-        let behind = lower[at + 1..].trim_start_matches([')', '）', ' ', '*']);
+        let after = lower[at + 1..].trim_start_matches([')', '）', ' ', '*']);
         // A letter that another follows is the first of a list: `C, A, B`.
         let listed =
-            behind.strip_prefix(',').is_some_and(|next| words_of(next).next().is_some_and(|w| w.len() == 1));
-        let ended = behind.is_empty() || !listed && behind.starts_with([',', '.', ';', '。']);
+            after.strip_prefix(',').is_some_and(|next| words_of(next).next().is_some_and(|w| w.len() == 1));
+        let ended = after.is_empty() || !listed && after.starts_with([',', '.', ';', '。']);
         let said = words_of(before)
             .next_back()
             .is_some_and(|w| w == "be" || language.is(w, Role::Copula) || language.is(w, Role::So));
-        let verb = words_of(behind).next().unwrap_or("");
+        let verb = words_of(after).next().unwrap_or("");
         let copula = verb == "must" || language.is(verb, Role::Copula);
-        let mut words = words_of(behind).take_while(|w| language.role(w) != Some(Role::So)).take(4);
+        let mut words = words_of(after).take_while(|w| language.role(w) != Some(Role::So)).take(4);
         let right = words.any(|w| language.is(w, Role::Right));
         // `Choice A describes one case`: the subject of its clause is not chosen by that.
         let subject = words_of(clause).next().is_some_and(|w| words::is_among(w, "option|choice"));
@@ -411,14 +411,14 @@ pub(super) fn concluded_word(
     (!values).then(|| word(text, start..sentence.end, language))?
 }
 
-/// The word that a sentence gives: its reply to a question whether, or a name behind the copula.
+/// The word that a sentence gives: its reply to a question whether, or a name after the copula.
 pub(super) fn word(text: &str, sentence: Range<usize>, language: &Language) -> Option<Range<usize>> {
     let part = &text[sentence.clone()];
     let lead = part.len() - part.trim_start().len();
     let first = part[lead..].split(|c: char| !c.is_alphabetic()).next()?;
-    let behind = part[lead + first.len()..].chars().next();
+    let after = part[lead + first.len()..].chars().next();
     if language.is(&first.to_lowercase(), Role::Reply)
-        && behind.is_none_or(|c| matches!(c, ',' | '.' | ';' | ':' | '!'))
+        && after.is_none_or(|c| matches!(c, ',' | '.' | ';' | ':' | '!'))
     {
         return Some(sentence.start + lead..sentence.start + lead + first.len());
     }
@@ -440,7 +440,7 @@ pub(super) fn word(text: &str, sentence: Range<usize>, language: &Language) -> O
         let at = name.as_ptr() as usize - text.as_ptr() as usize;
         return Some(at..at + name.len());
     }
-    // A conclusion that ends in one or two words behind its copula, or a statement in a reply.
+    // A conclusion that ends in one or two words after its copula, or a statement in a reply.
     let end = part.find(": ").unwrap_or(part.trim_end().trim_end_matches(['.', '!']).len());
     let at = [" is ", " are ", " was ", " est ", " ist ", " es "]
         .iter()

@@ -97,7 +97,7 @@ fn formulas_have_kinds() {
 fn an_answer_has_its_place_its_rule_and_its_value() {
     let all = cases(include_str!("places.tsv"));
     assert_eq!(all.len(), 183);
-    // Behind a word and many lines a sentence says the same.
+    // After a word and many lines a sentence says the same.
     let far = format!("box{}", "\n".repeat(40_000));
     agree(all.iter().flat_map(|(rule, fields)| {
         let text = fields[0].replace(['⟦', '⟧'], "");

@@ -46,7 +46,7 @@ impl Lexer<'_> {
                 }
                 return self.text_in(inside);
             }
-            "Omega" if self.spelling.wide && self.behind_value() => self.push(Token::Text("ohm".into())),
+            "Omega" if self.spelling.wide && self.after_value() => self.push(Token::Text("ohm".into())),
             _ => match sign(&self.text[start..self.at]) {
                 Some(token) => self.push(token),
                 None => return self.other(name),
@@ -55,7 +55,7 @@ impl Lexer<'_> {
         Ok(())
     }
 
-    /// `\mathrm{\pi}`, and a letter behind a value that is no unit: mathematics in upright letters.
+    /// `\mathrm{\pi}`, and a letter after a value that is no unit: mathematics in upright letters.
     fn is_upright_symbol(&self, inside: &str) -> bool {
         let mut letters = inside.chars();
         match (letters.next(), letters.next()) {
@@ -66,7 +66,7 @@ impl Lexer<'_> {
             }
             (Some(letter), None) => {
                 let unit = units::canonical(inside).is_some();
-                letter.is_ascii_alphabetic() && !unit && self.behind_value()
+                letter.is_ascii_alphabetic() && !unit && self.after_value()
             }
             _ => inside == "pi",
         }
@@ -153,7 +153,7 @@ impl Lexer<'_> {
         Ok(())
     }
 
-    /// The beginning or end of a table: of a matrix, or of the equations behind a single brace.
+    /// The beginning or end of a table: of a matrix, or of the equations after a single brace.
     fn table(&mut self, begins: bool, determinant: bool) -> Token {
         if begins {
             let rows = std::mem::take(&mut self.braced_rows);

@@ -18,7 +18,7 @@ pub(super) use signs::{function, spelled_symbol};
 /// A word or sign for the parser.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Token {
-    /// Digits with at most one point, the repeating digits behind it, a power of ten (`1.5e3`), and true if dots
+    /// Digits with at most one point, the repeating digits after it, a power of ten (`1.5e3`), and true if dots
     /// follow.
     Number {
         digits: String,
@@ -89,7 +89,7 @@ pub(super) enum Token {
     RowEnd,
     /// `\circ`: degrees as a power, composition elsewhere.
     Circ,
-    /// `\Rightarrow`, `\therefore`: the answer stands behind it.
+    /// `\Rightarrow`, `\therefore`: the answer stands after it.
     Implies,
     /// `\pmod`, `mod`: the class of a number.
     Modulus,
@@ -113,7 +113,7 @@ pub(super) struct Spelling {
     pub(super) thousands: bool,
     /// `3,5` is a decimal, and `1.234` a whole number.
     pub(super) comma: bool,
-    /// The lenient readings: words of any script behind numbers, blanks between thousands.
+    /// The lenient readings: words of any script after numbers, blanks between thousands.
     pub(super) wide: bool,
 }
 
@@ -217,8 +217,8 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// True if the last token ends a value, so that a word behind it can be its unit.
-    fn behind_value(&self) -> bool {
+    /// True if the last token ends a value, so that a word after it can be its unit.
+    fn after_value(&self) -> bool {
         use Token::{BraceClose, Close, Degree, Number, Percent, Text};
         let last = self.tokens.last();
         matches!(last, Some(Number { .. } | BraceClose | Close(_) | Degree | Text(_) | Percent))

@@ -71,7 +71,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Adds the digits behind the decimal sign and gives the repeating ones.
+    /// Adds the digits after the decimal sign and gives the repeating ones.
     fn fraction(&mut self, digits: &mut String) -> String {
         let rest = self.rest();
         let mut mark = 0;
@@ -110,14 +110,14 @@ impl<'a> Lexer<'a> {
         }
         let after = rest.strip_prefix(',')?;
         let length = leading_digits(after);
-        // Another comma before or behind it makes it a list, and three digits make it a thousands comma.
+        // Another comma before or after it makes it a list, and three digits make it a thousands comma.
         let single = !after[length..].starts_with(',')
-            && !self.behind_a_comma(digits.len())
+            && !self.after_a_comma(digits.len())
             && (self.depth == 0 || self.text.contains(';'));
         (length > 0 && single && !thousands(length) && self.spelling.comma).then_some(1)
     }
 
-    /// Takes the `\overline{3}` behind a decimal.
+    /// Takes the `\overline{3}` after a decimal.
     fn repeating(&mut self) -> String {
         for (open, close) in
             [("\\overline{", "}"), ("\\bar{", "}"), ("\\dot{", "}"), ("\\overline ", ""), ("\\bar ", "")]
@@ -159,7 +159,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Adds the groups of three digits that follow behind thousands commas or thin spaces.
+    /// Adds the groups of three digits that follow after thousands commas or thin spaces.
     fn thousands(&mut self, digits: &mut String) -> bool {
         if digits.len() > 3 {
             return false;
@@ -170,7 +170,7 @@ impl<'a> Lexer<'a> {
         if self.spelling.comma && !zeros {
             return false;
         }
-        if !sure && (self.depth > 0 || digits.starts_with('0') || self.behind_a_comma(digits.len())) {
+        if !sure && (self.depth > 0 || digits.starts_with('0') || self.after_a_comma(digits.len())) {
             return false;
         }
         self.two_ways |= !sure && !zeros;
@@ -182,9 +182,9 @@ impl<'a> Lexer<'a> {
         true
     }
 
-    /// True if these digits stand right behind a number and a comma: they go on with a run of which an earlier part
+    /// True if these digits stand right after a number and a comma: they go on with a run of which an earlier part
     /// did not fit.
-    fn behind_a_comma(&self, length: usize) -> bool {
+    fn after_a_comma(&self, length: usize) -> bool {
         let before = self.text[..self.at - length].strip_suffix(',');
         before.is_some_and(|before| before.ends_with(|c: char| c.is_ascii_digit()))
     }
@@ -212,7 +212,7 @@ impl<'a> Lexer<'a> {
         (!parts.is_empty()).then_some(Groups { parts, end, sure })
     }
 
-    /// Groups behind blanks, apostrophes or points.
+    /// Groups after blanks, apostrophes or points.
     fn wide_thousands(&mut self, digits: &mut String) {
         if digits.len() > 3 || digits.starts_with('0') {
             return;
@@ -225,18 +225,18 @@ impl<'a> Lexer<'a> {
                 parts.push(&after[..3]);
                 end += mark.len() + 3;
             }
-            let behind = &self.text[end..];
+            let after = &self.text[end..];
             // One point alone is the decimal sign, unless a decimal comma follows.
-            let point = mark == "." && parts.len() < 2 && !decimal_behind(behind);
+            let point = mark == "." && parts.len() < 2 && !decimal_after(after);
             let goes_on =
-                behind.starts_with(mark) && behind[mark.len()..].starts_with(|c: char| c.is_ascii_digit());
-            if parts.is_empty() || point || goes_on || behind.starts_with("/") {
+                after.starts_with(mark) && after[mark.len()..].starts_with(|c: char| c.is_ascii_digit());
+            if parts.is_empty() || point || goes_on || after.starts_with("/") {
                 continue;
             }
             parts.iter().for_each(|group| digits.push_str(group));
             self.at = end;
             self.uses(Rule::Thousands);
-            if mark == "." && decimal_behind(behind) {
+            if mark == "." && decimal_after(after) {
                 self.spelling.comma = true;
             }
             return;
@@ -245,7 +245,7 @@ impl<'a> Lexer<'a> {
 }
 
 /// True if a decimal comma with digits stands here.
-fn decimal_behind(text: &str) -> bool {
+fn decimal_after(text: &str) -> bool {
     let Some(after) = text.strip_prefix(',') else { return false };
     let length = leading_digits(after);
     length > 0 && !after[length..].starts_with(',')

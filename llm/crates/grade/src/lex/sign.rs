@@ -43,7 +43,7 @@ impl Lexer<'_> {
                 .for_each(|part| self.push(part));
             return Ok(());
         }
-        if c == 'Ω' && self.spelling.wide && self.behind_value() {
+        if c == 'Ω' && self.spelling.wide && self.after_value() {
             self.push(Token::Text("ohm".into()));
             return Ok(());
         }
@@ -108,14 +108,14 @@ impl Lexer<'_> {
         Ok(())
     }
 
-    /// A word of another script: a connective, a unit or a noun behind a number.
+    /// A word of another script: a connective, a unit or a noun after a number.
     pub(super) fn foreign_word(&mut self) -> Result<(), Reason> {
         let word = self.take_while(|c| c.is_alphabetic() || is_mark(c));
         if let Some(joins) = words::connective(word) {
             self.push(super::word::joined_by(joins));
             return Ok(());
         }
-        if !self.behind_value() {
+        if !self.after_value() {
             return unreadable(format!("the word `{}`", super::shown(word)));
         }
         self.uses(Rule::UnitDropped);

@@ -35,12 +35,11 @@ pub(super) fn joined_by(connective: Connective) -> Token {
 }
 
 impl<'a> Lexer<'a> {
-    /// Letters of plain text: a name with a meaning, a unit behind a number, or one symbol for each letter.
+    /// Letters of plain text: a name with a meaning, a unit after a number, or one symbol for each letter.
     pub(super) fn word(&mut self) {
-        let behind_value =
-            self.behind_value() || self.spelling.wide && self.tokens.last() == Some(&Token::Pi);
+        let after_value = self.after_value() || self.spelling.wide && self.tokens.last() == Some(&Token::Pi);
         for (half, name) in [("p.m", "pm"), ("a.m", "am")] {
-            if behind_value && self.spelling.wide && self.take(half) {
+            if after_value && self.spelling.wide && self.take(half) {
                 self.take(".");
                 return self.push(Token::Text(name.into()));
             }
@@ -56,7 +55,7 @@ impl<'a> Lexer<'a> {
             return self.push(token);
         }
         if self.spelling.wide
-            && behind_value
+            && after_value
             && let Some(power) = words::power_of_thousand(word)
         {
             return self.scale(power);
@@ -65,23 +64,23 @@ impl<'a> Lexer<'a> {
             "negative" | "minus" | "Negative" | "Minus" if self.spelling.wide => Token::Minus,
             "x" | "X" if self.spelling.wide && self.between_numbers() => Token::Times,
             "U" if self.between_intervals() => Token::Union,
-            "in" if behind_value && self.ends_value() => Token::Text(word.to_owned()),
-            "in" if !behind_value => Token::Relation(Relation::In),
-            _ if behind_value && units::is_percent(word) => Token::Percent,
-            _ if behind_value && units::is_plain_unit(word) => Token::Text(word.to_owned()),
-            _ if behind_value && self.spelling.wide && self.ordinal(word) => return,
+            "in" if after_value && self.ends_value() => Token::Text(word.to_owned()),
+            "in" if !after_value => Token::Relation(Relation::In),
+            _ if after_value && units::is_percent(word) => Token::Percent,
+            _ if after_value && units::is_plain_unit(word) => Token::Text(word.to_owned()),
+            _ if after_value && self.spelling.wide && self.ordinal(word) => return,
             _ => match function(word) {
                 Some(function) => Token::Function(function),
                 None if spelled_symbol(word) => Token::Symbol(word.to_owned()),
-                None => return self.letters(word, behind_value),
+                None => return self.letters(word, after_value),
             },
         };
         self.push(token);
     }
 
-    /// A word without a meaning: a counted noun behind a number if that may be dropped, or a product of letters.
-    fn letters(&mut self, word: &str, behind_value: bool) {
-        if self.spelling.wide && behind_value && units::may_be_counted(word) {
+    /// A word without a meaning: a counted noun after a number if that may be dropped, or a product of letters.
+    fn letters(&mut self, word: &str, after_value: bool) {
+        if self.spelling.wide && after_value && units::may_be_counted(word) {
             self.uses(Rule::UnitDropped);
             return self.push(Token::Text(word.to_owned()));
         }
@@ -131,7 +130,7 @@ impl<'a> Lexer<'a> {
             && self.rest().trim_start().starts_with(['(', '[', '{', '\\'])
     }
 
-    /// The ending of an ordinal number right behind its digits.
+    /// The ending of an ordinal number right after its digits.
     fn ordinal(&mut self, word: &str) -> bool {
         let found =
             matches!(self.tokens.last(), Some(Token::Number { .. })) && words::is_ordinal_ending(word);
@@ -177,14 +176,14 @@ impl<'a> Lexer<'a> {
             self.push(joined_by(joins));
             return Ok(());
         }
-        if self.behind_value() {
+        if self.after_value() {
             let (first, rest) = inside.split_once(BLANK).unwrap_or((inside, ""));
             if let Some(power) = words::power_of_thousand(first) {
                 self.scale(power);
                 return self.text_in(rest);
             }
             if words::change_a_number(inside) {
-                return unreadable(format!("`{}` behind a number", shown(inside)));
+                return unreadable(format!("`{}` after a number", shown(inside)));
             }
         } else if let Some((number, unit)) = quantity(inside) {
             self.mathematics(number)?;
@@ -193,7 +192,7 @@ impl<'a> Lexer<'a> {
         }
         let token = match inside {
             "" => return Ok(()),
-            "in" if self.behind_value() && self.ends_value() => Token::Text("in".into()),
+            "in" if self.after_value() && self.ends_value() => Token::Text("in".into()),
             "in" => Token::Relation(Relation::In),
             "e" => Token::Euler,
             "i" => Token::Imaginary,
@@ -204,10 +203,10 @@ impl<'a> Lexer<'a> {
             _ if words::is_hedge(inside) => return Ok(()),
             // A condition of a function in pieces.
             "if" | "for" | "when" if self.tokens.last() == Some(&Token::Cell) => return Ok(()),
-            _ if self.behind_value() && units::is_percent(inside) => Token::Percent,
+            _ if self.after_value() && units::is_percent(inside) => Token::Percent,
             // `\text{-5}` is mathematics in the wrong font.
             _ if is_list_of_numbers(inside) => return self.mathematics(inside),
-            _ if self.spelling.wide && self.behind_value() && words::is_ordinal_ending(inside) => {
+            _ if self.spelling.wide && self.after_value() && words::is_ordinal_ending(inside) => {
                 self.uses(Rule::UnitDropped);
                 return Ok(());
             }
@@ -239,7 +238,7 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
-    /// Takes the braces behind a command that needs them and gives their content.
+    /// Takes the braces after a command that needs them and gives their content.
     pub(super) fn needed(&mut self, name: &str) -> Result<&'a str, Reason> {
         match self.braced() {
             Some(inside) => Ok(inside),

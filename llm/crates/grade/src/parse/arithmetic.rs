@@ -155,14 +155,14 @@ impl Parser<'_> {
         }
     }
 
-    /// A factor behind another without a sign: a product, or the fraction of a mixed number.
+    /// A factor after another without a sign: a product, or the fraction of a mixed number.
     pub(super) fn juxtaposed(&mut self, factors: &mut Vec<(bool, Node)>) -> Result<(), Reason> {
-        let behind_number = matches!(self.tokens.get(self.at - 1), Some(Token::Number { .. }));
+        let after_number = matches!(self.tokens.get(self.at - 1), Some(Token::Number { .. }));
         let whole = match factors.last() {
-            Some((false, node)) if behind_number => node.as_integer().cloned(),
+            Some((false, node)) if after_number => node.as_integer().cloned(),
             _ => None,
         };
-        if behind_number && matches!(self.peek(), Some(Token::Number { .. })) {
+        if after_number && matches!(self.peek(), Some(Token::Number { .. })) {
             return self.mixed_in_plain_text(whole, factors);
         }
         let is_fraction = self.peek() == Some(&Token::Frac);

@@ -98,7 +98,7 @@ impl Parser<'_> {
         let mut parts = Vec::new();
         if self.take(&Token::Relation(Relation::In)) {
             let reals = self.peek() == Some(&Token::Reals);
-            // One primary: the bar behind it is no absolute value.
+            // One primary: the bar after it is no absolute value.
             let domain = self.primary()?;
             if !reals {
                 parts.push(Node::Chain(Box::new(subject), vec![(Relation::In, domain)], true));

@@ -1,4 +1,4 @@
-//! Primaries with powers, factorials, degrees and percent behind them.
+//! Primaries with powers, factorials, degrees and percent after them.
 
 use super::named::is_function;
 use super::{Parser, unreadable};
@@ -22,7 +22,7 @@ impl Parser<'_> {
                 node = match p.tokens.get(p.at - 1) {
                     Some(Token::Bang) => Node::Call(Function::Factorial, vec![node]),
                     Some(Token::Degree) => p.degrees(node)?,
-                    Some(Token::Circ) if p.behind_degree_sign() => p.degrees(node)?,
+                    Some(Token::Circ) if p.after_degree_sign() => p.degrees(node)?,
                     Some(Token::Percent) => Node::Percent(Box::new(node)),
                     Some(Token::Prime) => primed(node),
                     Some(Token::Caret) => p.power(node)?,
@@ -37,8 +37,8 @@ impl Parser<'_> {
         })
     }
 
-    /// True if the `\circ` before this place stands behind a number and ends the text.
-    fn behind_degree_sign(&self) -> bool {
+    /// True if the `\circ` before this place stands after a number and ends the text.
+    fn after_degree_sign(&self) -> bool {
         matches!(self.tokens.get(self.at.wrapping_sub(2)), Some(Token::Number { .. }))
             && self.peek().is_none()
     }
@@ -54,12 +54,12 @@ impl Parser<'_> {
             };
             depth += 1;
             if depth > 8 {
-                return unreadable("a pile of signs behind a value");
+                return unreadable("a pile of signs after a value");
             }
         }
     }
 
-    /// `90^\circ` with its minutes and seconds, and the letter of a temperature behind it.
+    /// `90^\circ` with its minutes and seconds, and the letter of a temperature after it.
     fn degrees(&mut self, node: Node) -> Result<Node, Reason> {
         if let Some(Token::Symbol(letter) | Token::Text(letter)) = self.peek()
             && matches!(letter.as_str(), "C" | "F" | "K")
@@ -79,7 +79,7 @@ impl Parser<'_> {
         Ok(Node::Degrees(Box::new(value)))
     }
 
-    /// A number with as many primes behind it.
+    /// A number with as many primes after it.
     fn sixtieths(&mut self, primes: usize) -> Result<Option<Node>, Reason> {
         let start = self.at;
         if !matches!(self.peek(), Some(Token::Number { .. })) {

@@ -118,7 +118,7 @@ impl Parser<'_> {
         let (mut items, mut and_only) = self.joined_items()?;
         while self.take(&Token::Implies) {
             let (next, and) = self.joined_items()?;
-            // `p \Rightarrow q` is a formula; what else stands behind the sign is the answer.
+            // `p \Rightarrow q` is a formula; what else stands after the sign is the answer.
             let letters = |items: &[Node]| matches!(items, [Node::Symbol(_) | Node::Logic(..)]);
             (items, and_only) = if letters(&items) && letters(&next) {
                 (vec![Node::Logic(Logic::If, [items, next].concat())], false)

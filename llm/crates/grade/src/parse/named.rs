@@ -25,7 +25,7 @@ fn may_be_function(name: &str) -> bool {
 }
 
 impl Parser<'_> {
-    /// True before the brackets behind a symbol that is a function.
+    /// True before the brackets after a symbol that is a function.
     pub(super) fn at_arguments(&self, name: &str) -> bool {
         // `E[X^2]`
         if matches!(name, "E" | "mathbb E" | "mathbb P") && self.peek() == Some(&Token::Open('[')) {
@@ -65,7 +65,7 @@ impl Parser<'_> {
         Ok(Node::Apply(name, items))
     }
 
-    /// The letters behind `\angle` and the like; without them the sign is a symbol.
+    /// The letters after `\angle` and the like; without them the sign is a symbol.
     pub(super) fn naming(&mut self, sign: &str) -> Result<Node, Reason> {
         let mut parts = Vec::new();
         let braced = self.take(&Token::BraceOpen);
@@ -120,7 +120,7 @@ impl Parser<'_> {
         })
     }
 
-    /// `1:15` with two digits behind the colon, or `1:15:30`: a time, if the token before the parts is `start`.
+    /// `1:15` with two digits after the colon, or `1:15:30`: a time, if the token before the parts is `start`.
     pub(super) fn clock(&self, start: usize) -> Option<Node> {
         let digits = |at: usize, most: u32| match self.tokens.get(at)? {
             Token::Number { digits, exponent: 0, .. } if digits.len() <= 2 => {

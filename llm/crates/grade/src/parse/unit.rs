@@ -1,4 +1,4 @@
-//! Units and nouns behind a value.
+//! Units and nouns after a value.
 
 use num_bigint::BigInt;
 
@@ -8,7 +8,7 @@ use crate::node::{Node, Sign};
 use crate::units::{self, Unit};
 use crate::verdict::Reason;
 
-/// The words behind a value as far as they are read.
+/// The words after a value as far as they are read.
 #[derive(Default)]
 struct Name {
     text: String,
@@ -58,14 +58,14 @@ impl Name {
 
     fn word(&mut self, word: &str) {
         let lower = word.to_lowercase();
-        let behind_unit = !self.text.is_empty() && !self.unknown;
+        let after_unit = !self.text.is_empty() && !self.unknown;
         match (lower.as_str(), units::canonical(word)) {
             ("and", _) if self.wide && !self.unknown => {}
             ("per", _) if !self.unknown => self.divided = true,
             ("square" | "sq", _) => self.power = Some(2),
             ("cubic" | "cu", _) => self.power = Some(3),
-            ("squared", _) if behind_unit => self.text += "^2",
-            ("cubed", _) if behind_unit => self.text += "^3",
+            ("squared", _) if after_unit => self.text += "^2",
+            ("cubed", _) if after_unit => self.text += "^3",
             (_, Some(unit)) => self.add(unit),
             // A symbol that is no unit keeps its case.
             (_, None) => {
@@ -92,7 +92,7 @@ impl Name {
 }
 
 impl Parser<'_> {
-    /// `3 hours 20 minutes`: a smaller unit of the same dimension behind a value adds to it.
+    /// `3 hours 20 minutes`: a smaller unit of the same dimension after a value adds to it.
     pub(super) fn compound(&mut self, value: Node, unit: Unit) -> Result<Node, Reason> {
         let and = usize::from(self.peek() == Some(&Token::And));
         let number = matches!(self.peek_after(and), Some(Token::Number { .. }));
@@ -127,7 +127,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Reads the words behind a value.
+    /// Reads the words after a value.
     pub(super) fn unit(&mut self) -> Result<Unit, Reason> {
         let mut name = Name { wide: self.wide, ..Name::default() };
         if self.take(&Token::Frac) {

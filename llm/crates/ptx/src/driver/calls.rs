@@ -279,6 +279,6 @@ calls! {
             return give(to, c"an error of the PTX machine".as_ptr());
         }
         // Read at once by the caller, before this thread's next call.
-        give(to, FAULT.with_borrow(|told| told.as_ptr()))
+        give(to, FAULT.with_borrow(|reported| reported.as_ptr()))
     }
 }

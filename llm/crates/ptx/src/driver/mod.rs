@@ -1,4 +1,4 @@
-//! The stand-in for the driver: one context and one stream per card, with the rules of the documentation.
+//! The substitute for the driver: one context and one stream per card, with the rules of the documentation.
 //!
 //! Handles are numbers, not addresses: the card in the upper half, the thing in the lower.
 #![allow(unsafe_code)] // memory of the host is read and written when it is its turn
@@ -187,7 +187,7 @@ impl State {
     fn sound(&self) -> Answer {
         let Some(fault) = &self.fault else { return Ok(()) };
         let text = CString::new(format!("an illegal memory access was encountered: {fault}"));
-        FAULT.with_borrow_mut(|told| *told = text.unwrap_or_default());
+        FAULT.with_borrow_mut(|reported| *reported = text.unwrap_or_default());
         Err(ILLEGAL_ADDRESS)
     }
 

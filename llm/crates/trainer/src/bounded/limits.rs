@@ -22,8 +22,8 @@ pub(crate) const TEMPLATE_STEPS: u64 = 1_000_000;
 pub(crate) const TEMPLATE: Limits =
     Limits { memory: 256 * MIB, stack: 64 * MIB, time: Some(Duration::from_secs(10)) };
 
-/// Bytes that a rendered prompt may leave behind beside its text, as a value that holds itself does.
-pub(crate) const LEFT_BEHIND: usize = 4 * KIB;
+/// Bytes that a rendered prompt may leave besides its text, as a value that holds itself does.
+pub(crate) const LEFT_OVER: usize = 4 * KIB;
 
 /// Stack for work whose recursion the libraries bound themselves.
 const STACK: usize = 4 * MIB;
@@ -70,7 +70,7 @@ impl TextLimits {
 
 /// Bytes that a Parquet file is unpacked to: more than any published set of problems has.
 pub(crate) const LARGEST_UNPACKED: u64 = 256 * GIB as u64;
-/// Bytes that a byte of a Parquet file is unpacked to at most, beside [`UNPACKED_FREE`]. Published sets have 2 to 10; a text that repeats another
+/// Bytes that a byte of a Parquet file is unpacked to at most, next to [`UNPACKED_FREE`]. Published sets have 2 to 10; a text that repeats another
 /// compresses a hundredfold.
 pub(crate) const UNPACKED_RATIO: u64 = 1000;
 /// Bytes that any Parquet file may be unpacked to.
@@ -109,7 +109,7 @@ pub fn table() -> Vec<[String; 3]> {
         ),
         row(
             "chat template: memory that stays after a prompt, besides its text",
-            format!("{} KiB", LEFT_BEHIND / KIB),
+            format!("{} KiB", LEFT_OVER / KIB),
             refused,
         ),
         row(

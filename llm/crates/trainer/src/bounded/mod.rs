@@ -21,7 +21,7 @@ use allocator::{Account, Exceeded};
 /// Limits on memory, stack and time.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Bytes held at any time, beside the input.
+    /// Bytes held at any time, besides the input.
     pub memory: usize,
     /// Bytes of stack in use at any call of the allocator. The thread has `DEEPER` times as much, for recursion that calls it on the way back
     /// alone, such as giving up a nested value.

@@ -36,7 +36,7 @@ pub(super) fn build(RawSettings(mut given): RawSettings) -> Result<Config, Confi
             expected: format!("{}{}", field.kind, field.kind.hint(&value)),
             value,
         })?;
-        // A checkpoint determines the shape; a shape on the command line beside it is a mistake.
+        // A checkpoint determines the shape; a shape on the command line next to it is a mistake.
         if SHAPE.contains(&field.key) && values.get("model.checkpoint").is_some_and(|c| c != "none") {
             if origin == COMMAND_LINE {
                 let key = field.key;

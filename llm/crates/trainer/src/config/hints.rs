@@ -29,14 +29,14 @@ pub fn of_key(key: &str) -> String {
         if let Some(hint) = foreign::hint(key) {
             return hint;
         }
-        return spelt_alike(key, word);
+        return spelt_equally(key, word);
     }
     let same: Vec<String> = same.iter().map(|key| format!("`{key}`")).collect();
     format!(" (did you mean {}?)", same.join(" or "))
 }
 
 /// The key with the most similar spelling, as a whole or in its last part.
-fn spelt_alike(key: &str, word: &str) -> String {
+fn spelt_equally(key: &str, word: &str) -> String {
     let whole = did_you_mean(key, fields().map(|f| f.key).chain([METHOD_NAME]));
     if !whole.is_empty() {
         return whole;

@@ -1,11 +1,11 @@
-//! Settings on the command line without effect beside the others.
+//! Settings on the command line without effect given the others.
 
 use grpo_lambda_gpu::select::DevicePreference;
 
 use super::{Config, EngineKind, ModelSource};
 use crate::input::task::{Task, TaskSource};
 
-/// A line for each `key=value` word without effect in `config`, as `task.levels` beside a data set.
+/// A line for each `key=value` word without effect in `config`, as `task.levels` with a data set.
 pub fn idle_settings(config: &Config, overrides: &[impl AsRef<str>]) -> Vec<String> {
     let said = |word: &str| {
         let (key, _) = word.split_once('=')?;

@@ -209,7 +209,7 @@ impl Config {
         &self.configured
     }
 
-    /// A line for each changed setting of the method that has no effect beside the others.
+    /// A line for each changed setting of the method that has no effect given the others.
     pub fn idle(&self) -> Vec<String> {
         let idle = self.configured().idle();
         // A setting that nobody gave gets no line.
@@ -217,7 +217,7 @@ impl Config {
         idle.into_iter().filter(|line| !(automatic && divisor::is_named_in(line))).collect()
     }
 
-    /// The method's settings that have an effect beside the others, with their values in force.
+    /// The method's settings that have an effect given the others, with their values in force.
     pub fn effective_method_settings(&self) -> Vec<(String, String)> {
         let configured = self.configured();
         let params = (configured.spec.params)();
@@ -276,7 +276,7 @@ impl fmt::Display for SettingDifference {
 }
 
 impl Config {
-    /// True if a setting of the method has no effect beside the others, as the divisor of a loss that is a mean.
+    /// True if a setting of the method has no effect given the others, as the divisor of a loss that is a mean.
     fn is_idle(&self, key: &str) -> bool {
         let known = |key: &str| self.values.contains_key(&format!("{METHOD}{key}"));
         key != METHOD_NAME

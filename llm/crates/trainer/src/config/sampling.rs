@@ -16,7 +16,7 @@ words! {
 /// Refuses systematic groups where the update would be biased, or where nothing can sample them.
 ///
 /// A baseline must not look at responses of the same set: `sets` of the method are those of the sampler. One set would need a baseline from outside
-/// the group, behind a guard, and no evidence of a training run is one.
+/// the group, after a guard, and no extra input of a training run is one.
 pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
     let (rl, method) = (&config.rl, &config.method);
     let (sets, group) = (rl.sets, rl.group_size);

@@ -279,7 +279,7 @@ section! {
     /// Evaluations during training.
     #[derive(Clone, Debug, PartialEq)]
     pub struct EvalConfig in "eval." {
-        n: usize = integer(1, 1_000_000), "500", "held-out problems, no two alike; all there are where the task has fewer";
+        n: usize = integer(1, 1_000_000), "500", "held-out problems, no two equal; all there are where the task has fewer";
         every: u64 = integer(0, ANY), "20", "steps between evaluations; 0: only before and after";
         temperature: f64 = number(0.0, MAX_TEMPERATURE), "0", "0: the most probable token; else sampling";
         patience: u64 = integer(0, ANY), "0", "RL stops after so many evaluations in a row without a higher held-out accuracy; 0: never";

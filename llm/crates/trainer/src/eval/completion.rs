@@ -107,7 +107,7 @@ pub struct CompletionRecord {
     pub tokens: usize,
     /// Its text without special tokens, up to and with the stop string.
     pub text: String,
-    /// CRC-32C of the line without this field, which the log adds to what it writes; none in a line that was written anew.
+    /// CRC-32C of the line without this field, which the log adds to what it writes; none in a line that was written again.
     #[serde(default, skip_serializing)]
     pub crc32c: Option<String>,
 }

@@ -50,7 +50,7 @@ pub struct Origin {
 
 impl Origin {
     /// The run directory of `model`: itself, the one whose best checkpoint it names, or the one in whose `checkpoints` it lies. A directory with a `config.json` of its own is a
-    /// checkpoint, whatever stands beside it.
+    /// checkpoint, whatever stands next to it.
     pub fn directory(model: &Path) -> Option<PathBuf> {
         let holds_config = |run: &Path| run.join(CONFIG).is_file();
         if holds_config(model) && !model.join("config.json").exists() {
@@ -177,7 +177,7 @@ pub struct TrainedOn {
     pub runs: Vec<(PathBuf, String)>,
 }
 
-/// The reason why it cannot be told what a model was trained on.
+/// The reason why it cannot be determined what a model was trained on.
 #[derive(Debug, thiserror::Error)]
 pub enum TrainedOnError {
     #[error(transparent)]
@@ -195,7 +195,7 @@ impl TrainedOn {
     /// Finds the problems of the run that `model` is from, and of the runs whose checkpoints it started from; `checkpoint` is that of the model.
     ///
     /// # Errors
-    /// The reason why the problems of one of them cannot be told.
+    /// The reason why the problems of one of them cannot be determined.
     pub fn find(model: &Path, checkpoint: &Path, positions: usize) -> Result<TrainedOn, TrainedOnError> {
         let mut trained = TrainedOn::default();
         let mut start = model.to_owned();

@@ -1,4 +1,4 @@
-//! Stop strings: texts of a template that end a response, beside end tokens and the length limit, wherever responses are sampled.
+//! Stop strings: texts of a template that end a response, besides end tokens and the length limit, wherever responses are sampled.
 //!
 //! A stop string belongs to the response, as in TRL and verl, and the token that completes it is the response's last: it has a log-probability,
 //! is trained on and counts in the length, and no end token follows it. Such a response is complete, not truncated. The graded text ends with the

@@ -1,6 +1,6 @@
 //! Memory of training on the CPU: an estimate from shapes, and this process's use so far.
 
-use grpo_lambda::group::EvidenceKind;
+use grpo_lambda::group::InputKind;
 use grpo_lambda_decoder::lora::LoraSettings;
 use grpo_lambda_decoder::model::ModelConfig;
 use grpo_lambda_decoder::model::config::layer::Linear;
@@ -14,22 +14,22 @@ use crate::eval::eval_slots;
 
 /// The largest resident size so far, in MiB, where the system tells (Linux).
 pub fn peak_rss_mib() -> Option<f64> {
-    told_mib("/proc/self/status", "VmHWM:")
+    read_mib("/proc/self/status", "VmHWM:")
 }
 
 /// All memory of this machine, in MiB, where the system tells (Linux).
 pub fn total_mib() -> Option<f64> {
-    told_mib("/proc/meminfo", "MemTotal:")
+    read_mib("/proc/meminfo", "MemTotal:")
 }
 
-fn told_mib(file: &str, name: &str) -> Option<f64> {
+fn read_mib(file: &str, name: &str) -> Option<f64> {
     let text = std::fs::read_to_string(file).ok()?;
     let line = text.lines().find_map(|l| l.strip_prefix(name))?;
     let kib: f64 = line.trim().trim_end_matches(" kB").trim().parse().ok()?;
     Some(kib / 1024.0)
 }
 
-/// The sizes, beside the model's, that determine the memory of a training step.
+/// The sizes, besides the model's, that determine the memory of a training step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepShape {
     pub prompts: usize,
@@ -63,7 +63,7 @@ impl StepShape {
             new_tokens: rl.max_new_tokens,
             slots: config.memory.slots,
             micro_batch_tokens: config.memory.micro_batch_tokens,
-            reference: config.configured().evidence().contains(&EvidenceKind::RefLogps),
+            reference: config.configured().extra_inputs().contains(&InputKind::RefLogps),
             compensated: config.adam.compensated,
             sampled_here: config.rollout.is_none(),
             evaluated: config.eval.n,

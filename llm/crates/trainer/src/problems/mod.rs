@@ -45,7 +45,7 @@ pub enum Stage {
 /// orders.
 const RL_OFFSET: u64 = 1 << 40;
 
-/// First round of a data set that only dynamic sampling asks for: its rows come from epochs far behind those that the steps read in order.
+/// First round of a data set that only dynamic sampling asks for: its rows come from epochs far after those that the steps read in order.
 const FURTHER_ROUNDS: u64 = 1 << 30;
 
 /// The end of the checksum of rows that are divided by [`RowKey::Words`], where that matters.
@@ -224,7 +224,7 @@ impl Problems {
         }
     }
 
-    /// Texts that end a response beside the end tokens: the stop strings of a data set's template.
+    /// Texts that end a response besides the end tokens: the stop strings of a data set's template.
     pub fn stop(&self) -> &[String] {
         match &self.source {
             Source::Embedded(_) => &[],

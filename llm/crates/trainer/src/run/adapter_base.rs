@@ -1,4 +1,4 @@
-//! The weights that an adapter was trained on: their checksum lies beside it, so that it is not merged into others of the same shapes.
+//! The weights that an adapter was trained on: their checksum lies next to it, so that it is not merged into others of the same shapes.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use grpo_lambda_decoder::disk::{Disk, DiskError};
 use grpo_lambda_decoder::model::weights::Parameters;
 use serde::{Deserialize, Serialize};
 
-/// The file beside `adapter_config.json`. PEFT reads neither it nor, in a field of its own, anything like it.
+/// The file next to `adapter_config.json`. PEFT reads neither it nor, in a field of its own, anything like it.
 pub const FILE: &str = "base.json";
 
 /// The contents of [`FILE`].

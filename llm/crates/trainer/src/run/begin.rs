@@ -1,4 +1,4 @@
-//! Refusals to begin a run anew over what an earlier one left: its logs would be cut to nothing.
+//! Refusals to begin a run again over what an earlier one left: its logs would be cut to nothing.
 
 use std::path::Path;
 
@@ -20,14 +20,14 @@ pub(super) fn refuse_without_checkpoints(
         return Ok(());
     }
     let marks = [SUMMARY, marks::END, marks::BEST].into_iter().find(|name| run.join(name).exists());
-    let Some(evidence) = marks.or(longer_log(disk, run, configs)?) else { return Ok(()) };
+    let Some(extra_inputs) = marks.or(longer_log(disk, run, configs)?) else { return Ok(()) };
     let problem = format!(
-        "written by a run that had checkpoints, of which none is left, and beginning anew would empty its logs; put {} back, or move {} away to \
-         begin anew",
+        "written by a run that had checkpoints, of which none is left, and beginning again would empty its logs; put {} back, or move {} away to \
+         begin again",
         run.join("checkpoints").display(),
         run.display()
     );
-    Err(RunError::Damaged { path: run.join(evidence), problem })
+    Err(RunError::Damaged { path: run.join(extra_inputs), problem })
 }
 
 /// A log with more rows than come before the first checkpoint: the supervised steps until it is due, and an evaluation.
@@ -51,7 +51,7 @@ fn longer_log(disk: &Disk, run: &Path, configs: [&Config; 2]) -> Result<Option<&
 pub(super) fn refuse_damaged(run: &Path, damaged: &[DamagedCheckpoint]) -> Result<(), RunError> {
     let Some(damaged) = damaged.iter().rev().find(|damaged| damaged.was_one()) else { return Ok(()) };
     let problem = format!(
-        "damaged ({}), and there is no other checkpoint; restore it, or move {} away to begin this run anew from step 0",
+        "damaged ({}), and there is no other checkpoint; restore it, or move {} away to begin this run again from step 0",
         damaged.problem,
         run.display()
     );

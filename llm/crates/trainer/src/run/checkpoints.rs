@@ -32,7 +32,7 @@ pub struct Checkpoints {
     disk: Disk,
     removal: Removal,
     /// The paths that could not be removed and were warned of, once each.
-    pub told: BTreeSet<PathBuf>,
+    pub reported: BTreeSet<PathBuf>,
 }
 
 impl Checkpoints {
@@ -49,8 +49,8 @@ impl Checkpoints {
     ) -> Result<Checkpoints, RunError> {
         let directory = run.join("checkpoints");
         disk.create_directories(&directory)?;
-        let (id, disk, told) = (id.clone(), disk.clone(), BTreeSet::new());
-        let mut checkpoints = Checkpoints { directory, id, keep, disk, removal, told };
+        let (id, disk, reported) = (id.clone(), disk.clone(), BTreeSet::new());
+        let mut checkpoints = Checkpoints { directory, id, keep, disk, removal, reported };
         checkpoints.clear();
         Ok(checkpoints)
     }
@@ -177,7 +177,7 @@ impl Checkpoints {
     }
 
     fn tell(&mut self, path: &Path, problem: &dyn std::fmt::Display) {
-        if self.told.insert(path.to_owned()) {
+        if self.reported.insert(path.to_owned()) {
             say(&format!(
                 "warning: an old checkpoint still takes up space: {problem}; the run continues and tries again at the next checkpoint"
             ));

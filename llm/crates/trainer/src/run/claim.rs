@@ -1,6 +1,6 @@
 //! The owner of a directory: the process that locks it, the file that marks it, and the number of its run.
 //!
-//! Runs of the same configuration are told apart by a random number, which each draws when it begins and writes into its directory and into
+//! Runs of the same configuration are distinguished by a random number, which each draws when it begins and writes into its directory and into
 //! the manifest of every checkpoint. A checkpoint that was copied in from another run is thereby recognised, whatever its settings are.
 
 use std::fmt;

@@ -17,7 +17,7 @@ pub enum ExtendError {
     NotMore { key: &'static str, old: u64, new: u64 },
     #[error(
         ": {key}.schedule = {schedule}: the learning rates of the steps that were done depend on {key}.steps; only a run with \
-         {key}.schedule=constant can be extended, others begin anew in another directory (--run DIR)"
+         {key}.schedule=constant can be extended, others begin again in another directory (--run DIR)"
     )]
     Schedule { key: &'static str, schedule: &'static str },
     #[error(

@@ -1,4 +1,4 @@
-//! The latest and the best checkpoint of a run, for readers beside it; held, neither is removed while the run goes on.
+//! The latest and the best checkpoint of a run, for concurrent readers; held, neither is removed while the run goes on.
 
 use std::fs::File;
 use std::path::Path;

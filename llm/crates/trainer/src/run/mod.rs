@@ -88,7 +88,7 @@ pub enum RunError {
     /// The directory went while the run was under way.
     #[error(
         "{path}: the run directory was removed, moved or replaced while this run was writing into it, so the run stops; \
-         move it back and rerun the same command to resume from the latest checkpoint, or rerun it to begin anew"
+         move it back and rerun the same command to resume from the latest checkpoint, or rerun it to begin again"
     )]
     Gone { path: PathBuf },
     /// The lock went while the run was under way.
@@ -272,7 +272,7 @@ impl RunDir {
         self.samples.append(format!("{line}\n").as_bytes())
     }
 
-    /// Appends the row of an evaluation after `done` RL steps: beside the columns, scalars under `eval/` by steps done.
+    /// Appends the row of an evaluation after `done` RL steps: besides the columns, scalars under `eval/` by steps done.
     ///
     /// # Panics
     /// If a name is not among the [`LogColumns`].

@@ -202,7 +202,7 @@ impl Progress {
         self.speed.step_time()
     }
 
-    /// Shows what a step is doing, behind the line of the last step.
+    /// Shows what a step is doing, after the line of the last step.
     pub fn phase(&mut self, word: &str) {
         self.phase_at(self.started.elapsed(), word);
     }

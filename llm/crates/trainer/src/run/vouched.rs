@@ -1,4 +1,4 @@
-//! A run's logs for readers beside it, as far as the run vouches for them.
+//! A run's logs for concurrent readers, as far as the run vouches for them.
 //!
 //! `end.json` has the checksum of every log of a run that is done, the manifest of a checkpoint that of the logs when it was written. Of a run
 //! that is under way, or was killed, rows after the latest checkpoint have none.
@@ -36,7 +36,7 @@ pub fn read_log(run: &Path, name: &str) -> Result<String, RunError> {
 /// The digest of a log when the run ended, or else at its latest complete checkpoint.
 fn vouched(disk: &Disk, run: &Path, name: &str) -> Result<Option<Digest>, RunError> {
     let (end, latest) = end_and_latest(disk, run)?;
-    // A run that has gone on since its end, or back behind it, has other logs.
+    // A run that has gone on since its end, or back before it, has other logs.
     let end = end.filter(|end| latest.as_ref().is_none_or(|latest| latest.step() == end.step));
     match (end, latest) {
         (Some(end), _) => Ok(end.logs.get(name).copied()),

@@ -100,7 +100,7 @@ pub fn score_entropies(
     let scored = scored(engine, prompts, batch, budget, ForwardOptions { entropy: true, ..options })?.0;
     let entropies = scored.into_iter().flat_map(|s| s.entropies);
     for (response, entropies) in batch.iter_mut().flat_map(|g| &mut g.responses).zip(entropies) {
-        response.evidence.entropies = Some(entropies);
+        response.extra_inputs.entropies = Some(entropies);
     }
     Ok(())
 }
@@ -117,7 +117,7 @@ pub fn score_teacher(
     let (scored, tokens) = scored(engine, prompts, batch, budget, options)?;
     let logps = scored.into_iter().flat_map(|s| s.logps);
     for (response, logps) in batch.iter_mut().flat_map(|g| &mut g.responses).zip(logps) {
-        response.evidence.teacher_logps = Some(logps);
+        response.extra_inputs.teacher_logps = Some(logps);
     }
     Ok(tokens)
 }

@@ -6,10 +6,10 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `sample` | sampling, grading and scoring a batch of prompts: a [`Rollout`] |
-//! | `update` | credit, loss and gradient steps on a rollout, behind [`grpo_lambda::learner::Policy`] |
+//! | `update` | credit, loss and gradient steps on a rollout, through [`grpo_lambda::learner::Policy`] |
 //! | [`micro_batch`] | a batch as rows of the model |
 //! | `rewards` | the rewards of responses |
-//! | [`evidence`] | further passes whose results a method reads |
+//! | [`extra_inputs`] | further passes whose results a method reads |
 //! | [`sft`] | a supervised step |
 //! | [`engine`] | models in training on a device |
 //!
@@ -17,14 +17,14 @@
 //! and in the [`Observer`] that watches.
 
 pub mod engine;
-pub mod evidence;
+pub mod extra_inputs;
 pub mod micro_batch;
 mod rewards;
 mod sample;
 pub mod sft;
 mod update;
 
-use grpo_lambda::group::{EvidenceKind, Group};
+use grpo_lambda::group::{Group, InputKind};
 use grpo_lambda::methods::{Method, remax};
 use grpo_lambda::systematic::Sets;
 use grpo_lambda_decoder::generate::{RolloutError, SamplingParams, SamplingProgress};
@@ -38,7 +38,7 @@ use crate::config::{Config, MemoryConfig};
 use crate::input::stops::Stops;
 use crate::input::tokens::ModelTokenizer;
 use engine::WeightFollower;
-use evidence::{EvidenceCost, EvidenceError, EvidenceRequest, ForwardSettings};
+use extra_inputs::{ForwardSettings, InputCost, InputError, InputRequest};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -119,8 +119,8 @@ pub struct StepSettings {
     pub teacher: bool,
     /// The further rewards that the method needs.
     pub parts: Option<RewardParts>,
-    /// The evidence that the method needs beside log-probabilities.
-    pub evidence: Option<RequestedEvidence>,
+    /// The extra inputs that the method needs besides log-probabilities.
+    pub extra_inputs: Option<RequestedInputs>,
     /// The largest mean factor between the probabilities that sampler and trainer give a token.
     pub max_logp_error: f64,
 }
@@ -138,17 +138,17 @@ impl RewardParts {
     /// The further rewards that the method of a configuration reads.
     fn new(config: &Config) -> Option<RewardParts> {
         let configured = config.configured();
-        let reads = configured.evidence().contains(&EvidenceKind::RewardParts);
+        let reads = configured.extra_inputs().contains(&InputKind::RewardParts);
         let components = || RewardParts::Components(config.reward.active().map(|(i, _)| i).collect());
         let greedy = configured.spec.name == remax::SPEC.name;
         reads.then(|| if greedy { RewardParts::Greedy } else { components() })
     }
 }
 
-/// Evidence to compute for every response.
+/// Extra inputs to compute for every response.
 #[derive(Clone, Debug)]
-pub struct RequestedEvidence {
-    pub request: EvidenceRequest,
+pub struct RequestedInputs {
+    pub request: InputRequest,
     /// Decodes a response, to find its answer.
     pub tokens: ModelTokenizer,
 }
@@ -170,8 +170,8 @@ impl StopStrings {
 }
 
 impl StepSettings {
-    /// The settings of a configuration with these end tokens, without stop strings and without evidence, which depends on the model, too (see
-    /// [`EvidenceRequest::from_method`]).
+    /// The settings of a configuration with these end tokens, without stop strings and without extra inputs, which depends on the model, too (see
+    /// [`InputRequest::from_method`]).
     pub fn new(config: &Config, eos: &[u32]) -> Self {
         let rl = &config.rl;
         StepSettings {
@@ -187,10 +187,10 @@ impl StepSettings {
             inner_updates: rl.inner_updates,
             entropy_coef: rl.entropy_coef,
             memory: config.memory,
-            reference: config.configured().evidence().contains(&EvidenceKind::RefLogps),
-            teacher: config.configured().evidence().contains(&EvidenceKind::TeacherLogps),
+            reference: config.configured().extra_inputs().contains(&InputKind::RefLogps),
+            teacher: config.configured().extra_inputs().contains(&InputKind::TeacherLogps),
             parts: RewardParts::new(config),
-            evidence: None,
+            extra_inputs: None,
             max_logp_error: rl.max_logp_error,
         }
     }
@@ -219,15 +219,15 @@ impl StepSettings {
         move |prompt, response| base.prompt(prompts[prompt].number).response(response as u64)
     }
 
-    /// Computes evidence for every response of `batch`.
-    fn collect_evidence(
+    /// Computes extra inputs for every response of `batch`.
+    fn collect_inputs(
         &self,
-        evidence: &RequestedEvidence,
+        extra_inputs: &RequestedInputs,
         model: &Decoder<f32>,
         step: u64,
         prompts: &[TrainingPrompt],
         batch: &mut [Group],
-    ) -> Result<EvidenceCost, EvidenceError> {
+    ) -> Result<InputCost, InputError> {
         let pass = ForwardSettings {
             temperature: self.sampling.temperature,
             tokens: self.memory.micro_batch_tokens,
@@ -235,7 +235,7 @@ impl StepSettings {
         };
         let prompt = |g: usize| prompts[g].tokens.as_slice();
         let address = self.address(Purpose::Perturbation, step, prompts);
-        evidence::collect(model, evidence.request, &evidence.tokens, pass, batch, prompt, address)
+        extra_inputs::collect(model, extra_inputs.request, &extra_inputs.tokens, pass, batch, prompt, address)
     }
 }
 
@@ -246,8 +246,8 @@ pub enum Phase {
     Sample,
     /// Responses are scored by the frozen reference.
     Reference,
-    /// The method's evidence is computed.
-    Evidence,
+    /// The method's extra inputs are computed.
+    ExtraInputs,
     /// Log-probabilities are computed, with a tape.
     Forward,
     /// They are differentiated.
@@ -297,13 +297,13 @@ pub enum PolicyError {
     #[error(transparent)]
     Device(#[from] DeviceError),
     #[error(transparent)]
-    Evidence(#[from] EvidenceError),
+    ExtraInputs(#[from] InputError),
     /// Sampler and trainer disagree: training would silently be off-policy.
     #[error(
         "response {response}, token {token}: the sampler gave it log-probability {sampled}, the trainer {trained}; \
          with the same weights they must agree, so the run stops"
     )]
-    Drift {
+    Mismatch {
         /// The response, in flat order.
         response: usize,
         token: usize,

@@ -1,6 +1,6 @@
 //! [`StepContext::sample`]: from prompts to a [`Rollout`].
 
-use grpo_lambda::group::{Evidence, Group, Response};
+use grpo_lambda::group::{ExtraInputs, Group, Response};
 use grpo_lambda::systematic::Sets;
 use grpo_lambda_decoder::generate::{
     RolloutError, SampledResponse, Sampler, SamplingParams, SamplingRequest, StoppingCriteria,
@@ -8,7 +8,7 @@ use grpo_lambda_decoder::generate::{
 use grpo_lambda_decoder::rng::Purpose;
 
 use super::engine::{Engine, SampledBy};
-use super::evidence::EvidenceCost;
+use super::extra_inputs::InputCost;
 use super::{
     Phase, PolicyError, RewardParts, StepContext, StepSettings, TrainingPrompt, ids, micro_batch, observed,
 };
@@ -25,7 +25,7 @@ pub struct Rollout {
     pub groups: Vec<Group>,
     /// The reward of each response, by component.
     pub rewards: Vec<Vec<RewardBreakdown>>,
-    pub evidence_cost: EvidenceCost,
+    pub input_cost: InputCost,
     /// True if the weights that sampled it are those to be trained on it: the trainer's log-probabilities must then be the sampler's, to the
     /// bit if the engine is exact.
     pub on_policy: bool,
@@ -38,7 +38,7 @@ impl Rollout {
     pub fn entropy(&self) -> Option<f64> {
         let responses = self.groups.iter().flat_map(|g| &g.responses);
         let entropies: Vec<f64> =
-            responses.filter_map(|r| r.evidence.entropies.as_ref()).flatten().copied().collect();
+            responses.filter_map(|r| r.extra_inputs.entropies.as_ref()).flatten().copied().collect();
         (!entropies.is_empty()).then(|| entropies.iter().sum::<f64>() / entropies.len() as f64)
     }
 
@@ -49,7 +49,7 @@ impl Rollout {
 }
 
 impl StepContext<'_> {
-    /// Samples `group_size` responses to every prompt, grades them, and adds what the method reads of the reference and of evidence. `step`
+    /// Samples `group_size` responses to every prompt, grades them, and adds what the method reads of the reference and of extra inputs. `step`
     /// addresses the random numbers.
     pub fn sample(
         &self,
@@ -62,15 +62,15 @@ impl StepContext<'_> {
         let sampled = observed(self.observer, Phase::Sample, || {
             Ok::<_, PolicyError>(self.generate(engine, &prompts, group_size, step)?)
         })?;
-        let mut evidence_cost = EvidenceCost::default();
+        let mut input_cost = InputCost::default();
         let greedy = match settings.parts {
-            Some(RewardParts::Greedy) => observed(self.observer, Phase::Evidence, || {
+            Some(RewardParts::Greedy) => observed(self.observer, Phase::ExtraInputs, || {
                 let sampling = SamplingParams { temperature: 0.0, ..settings.sampling };
                 Ok::<_, PolicyError>(self.generated(engine, &prompts, (1, sampling), step)?.concat())
             })?,
             _ => Vec::new(),
         };
-        evidence_cost.forward += greedy.iter().map(|r| r.tokens.len()).sum::<usize>();
+        input_cost.forward += greedy.iter().map(|r| r.tokens.len()).sum::<usize>();
         let (mut groups, rewards) = self.graded(step, &prompts, sampled, &greedy)?;
         let budget = settings.memory.micro_batch_tokens;
         let options = settings.options();
@@ -79,21 +79,21 @@ impl StepContext<'_> {
                 micro_batch::score_with_reference(engine, &ids(&prompts), &mut groups, budget, options)
             })?;
         }
-        if groups.iter().flat_map(|g| &g.responses).any(|r| r.evidence.entropies.is_none()) {
-            observed(self.observer, Phase::Evidence, || {
+        if groups.iter().flat_map(|g| &g.responses).any(|r| r.extra_inputs.entropies.is_none()) {
+            observed(self.observer, Phase::ExtraInputs, || {
                 micro_batch::score_entropies(engine, &ids(&prompts), &mut groups, budget, options)
             })?;
         }
         if settings.teacher {
-            evidence_cost.forward += observed(self.observer, Phase::Evidence, || {
+            input_cost.forward += observed(self.observer, Phase::ExtraInputs, || {
                 let answered: Vec<&[u32]> = prompts.iter().map(|p| p.answered.as_slice()).collect();
                 micro_batch::score_teacher(engine, &answered, &mut groups, budget, options)
             })?;
         }
-        if let (Some(evidence), Some(model)) = (&settings.evidence, engine.evidence_model()) {
-            evidence_cost += observed(self.observer, Phase::Evidence, || {
-                Ok::<_, PolicyError>(settings.collect_evidence(
-                    evidence,
+        if let (Some(extra_inputs), Some(model)) = (&settings.extra_inputs, engine.input_model()) {
+            input_cost += observed(self.observer, Phase::ExtraInputs, || {
+                Ok::<_, PolicyError>(settings.collect_inputs(
+                    extra_inputs,
                     model,
                     step,
                     &prompts,
@@ -102,7 +102,7 @@ impl StepContext<'_> {
             })?;
         }
         let entropy_coef = settings.entropy_coef;
-        Ok(Rollout { step, prompts, groups, rewards, evidence_cost, on_policy: true, entropy_coef })
+        Ok(Rollout { step, prompts, groups, rewards, input_cost, on_policy: true, entropy_coef })
     }
 
     /// Samples the responses alone.
@@ -181,13 +181,13 @@ fn response(
     reward_parts: Option<Vec<f64>>,
 ) -> Response {
     // A server does not tell the entropies: `StepContext::sample` scores them.
-    let told = sampled.entropies.len() == sampled.tokens.len();
-    let evidence = Evidence {
-        entropies: told.then_some(sampled.entropies),
+    let reported = sampled.entropies.len() == sampled.tokens.len();
+    let extra_inputs = ExtraInputs {
+        entropies: reported.then_some(sampled.entropies),
         // Where the trainer rounds differently, `old_logps` become its own in the first update.
         sampler_logps: Some(sampled.logps.clone()),
         reward_parts,
-        ..Evidence::default()
+        ..ExtraInputs::default()
     };
     Response {
         tokens: sampled.tokens,
@@ -195,6 +195,6 @@ fn response(
         ref_logps: None,
         reward: breakdown.total,
         truncated: sampled.truncated,
-        evidence,
+        extra_inputs,
     }
 }

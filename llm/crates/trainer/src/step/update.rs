@@ -7,7 +7,7 @@ use grpo_lambda::group::Group;
 use grpo_lambda::learner::{self, Policy, Scored};
 use grpo_lambda::methods::Credit;
 use grpo_lambda::metrics::Metrics;
-use grpo_lambda_decoder::drift::Drift;
+use grpo_lambda_decoder::mismatch::Mismatch;
 use grpo_lambda_decoder::model::ForwardOptions;
 use grpo_lambda_decoder::optim::StepOutcome;
 
@@ -23,7 +23,7 @@ pub struct StepReport {
     /// The optimiser's outcome of each inner update.
     pub updates: Vec<StepOutcome>,
     /// The distance between sampler and trainer on the rollout, while both used the same weights.
-    pub drift: Drift,
+    pub mismatch: Mismatch,
     /// The learning rate.
     pub rate: f64,
 }
@@ -62,7 +62,7 @@ pub struct LlmPolicy<'a> {
     /// True while the weights are those of the sampler. Log-probabilities must then agree with the sampler's: bit for bit if the engine is
     /// exact, and else up to rounding, when ratios are taken against the trainer's own.
     on_policy: bool,
-    drift: Cell<Drift>,
+    mismatch: Cell<Mismatch>,
     updates: Vec<StepOutcome>,
 }
 
@@ -70,7 +70,15 @@ impl<'a> LlmPolicy<'a> {
     /// The policy to be updated on `rollout` with this learning rate.
     pub fn new(engine: &'a mut dyn Engine, context: StepContext<'a>, rollout: &Rollout, rate: f64) -> Self {
         let (on_policy, entropy) = (rollout.on_policy, rollout.entropy_coef);
-        LlmPolicy { engine, context, rate, entropy, on_policy, drift: Cell::default(), updates: Vec::new() }
+        LlmPolicy {
+            engine,
+            context,
+            rate,
+            entropy,
+            on_policy,
+            mismatch: Cell::default(),
+            updates: Vec::new(),
+        }
     }
 
     /// True if sampler and trainer give a token the same bits under the same weights.
@@ -80,7 +88,7 @@ impl<'a> LlmPolicy<'a> {
 
     /// The report of all updates so far.
     pub fn report(self, metrics: Metrics) -> StepReport {
-        StepReport { metrics, updates: self.updates, drift: self.drift.get(), rate: self.rate }
+        StepReport { metrics, updates: self.updates, mismatch: self.mismatch.get(), rate: self.rate }
     }
 
     /// Compares the log-probabilities that sampler and trainer give the responses `part`.
@@ -91,17 +99,17 @@ impl<'a> LlmPolicy<'a> {
                 let differs = |(a, b): (&f64, &f64)| a != b && !(a.is_nan() && b.is_nan());
                 if let Some(token) = response.old_logps.iter().zip(logps).position(differs) {
                     let (sampled, trained) = (response.old_logps[token], logps[token]);
-                    return Err(PolicyError::Drift { response: part.start + i, token, sampled, trained });
+                    return Err(PolicyError::Mismatch { response: part.start + i, token, sampled, trained });
                 }
             }
         }
-        let mut drift = self.drift.get();
+        let mut mismatch = self.mismatch.get();
         // Credit that reads the policy's own log-probabilities scores a batch twice; the second time these are in the sampler's place.
-        if drift.tokens() >= micro_batch::flat(batch).map(|(_, r)| r.len() as u64).sum() {
+        if mismatch.tokens() >= micro_batch::flat(batch).map(|(_, r)| r.len() as u64).sum() {
             return Ok(());
         }
-        responses().zip(trained).for_each(|(response, logps)| drift.add(&response.old_logps, logps));
-        self.drift.set(drift);
+        responses().zip(trained).for_each(|(response, logps)| mismatch.add(&response.old_logps, logps));
+        self.mismatch.set(mismatch);
         Ok(())
     }
 }
@@ -116,7 +124,7 @@ impl Policy for LlmPolicy<'_> {
         micro_batch::Batch::new(&ids(prompts), batch).parts(budget)
     }
 
-    /// The rounding of an inexact engine's sampler is drift, which is reported and limited, and no step of the policy.
+    /// The rounding of an inexact engine's sampler is train/inference mismatch, which is reported and limited, and no step of the policy.
     fn recomputes_old_logps(&self) -> bool {
         self.on_policy && !self.is_exact()
     }
@@ -160,9 +168,9 @@ impl Policy for LlmPolicy<'_> {
     }
 
     fn step(&mut self) -> Result<(), PolicyError> {
-        let (drift, limit) = (self.drift.get(), self.context.settings.max_logp_error);
-        let rounding = PolicyError::Rounding { mean: drift.mean(), max: drift.max(), limit };
-        if drift.mean() > limit {
+        let (mismatch, limit) = (self.mismatch.get(), self.context.settings.max_logp_error);
+        let rounding = PolicyError::Rounding { mean: mismatch.mean(), max: mismatch.max(), limit };
+        if mismatch.mean() > limit {
             return Err(rounding);
         }
         let complete = || {
@@ -174,7 +182,7 @@ impl Policy for LlmPolicy<'_> {
         let update = observed(self.context.observer, Phase::Optimiser, step)?;
         if let StepOutcome::Applied { .. } = update {
             // NaN log-probabilities give a NaN gradient, and the step is skipped. A step that was applied nevertheless is a bug.
-            if drift.mean().is_nan() {
+            if mismatch.mean().is_nan() {
                 return Err(rounding);
             }
             self.on_policy = false;

@@ -56,7 +56,7 @@ impl Run<'_> {
                 lora::save_on(&disk, &directory, (settings, tensors), &base).map_err(TrainError::Save)?;
                 adopt(writer, "adapter/", &[lora::CONFIG_FILE, lora::WEIGHTS_FILE])?;
             }
-            // The reference stays the same during a stage: it is on the disk once, and so is its fingerprint beside an adapter.
+            // The reference stays the same during a stage: it is on the disk once, and so is its fingerprint next to an adapter.
             let under = format!("adapter/{}", adapter_base::FILE);
             let fingerprint = adapter.is_some().then_some(under.as_str());
             // The fingerprint is linked last: once it is, nothing is written over the file that another checkpoint has.

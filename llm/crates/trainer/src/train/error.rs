@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use grpo_lambda::group::EvidenceKind;
-use grpo_lambda::methods::MissingEvidence;
+use grpo_lambda::group::InputKind;
+use grpo_lambda::methods::MissingInput;
 use grpo_lambda_decoder::generate::RolloutError;
 use grpo_lambda_decoder::model;
 use grpo_lambda_decoder::optim::OptimError;
@@ -15,7 +15,7 @@ use crate::eval::store::StoreError;
 use crate::input::tokens::TokenError;
 use crate::problems::TaskError;
 use crate::run::{RunError, stop};
-use crate::step::evidence::{EvidenceSettingError, PROVIDED, why_unavailable};
+use crate::step::extra_inputs::{InputSettingError, PROVIDED, why_unavailable};
 use crate::step::sft::SftError;
 use crate::step::{PolicyError, RewardError};
 
@@ -62,21 +62,23 @@ pub enum TrainError {
     /// A complete checkpoint that does not belong to this run.
     #[error("{path}: {problem}")]
     State { path: PathBuf, problem: String },
-    /// Evidence the method needs and this policy does not have.
+    /// Extra inputs the method needs and this policy does not have.
     #[error(
         "method.name={method}: needs {needs} under these settings, provided by {provided_by}; {}; the language model provides {}; choose another \
          method (docs/conventions.md)",
         lacks(.0.needs), names_without(.0.needs), method = .0.method, needs = .0.needs, provided_by = .0.provided_by
     )]
-    Evidence(#[from] MissingEvidence),
+    ExtraInputs(#[from] MissingInput),
     #[error("{}", no_device(.0))]
     Device(#[from] SelectError),
-    #[error("method.name={method}: {evidence} is only supported on the CPU, not on {card}; set device=cpu")]
-    OnTheCpuOnly { method: String, evidence: &'static str, card: String },
     #[error(
-        "method.name={method}: {evidence} is only supported by our own decoder on the CPU; set engine=own device=cpu"
+        "method.name={method}: {extra_inputs} is only supported on the CPU, not on {card}; set device=cpu"
     )]
-    NotByCandle { method: String, evidence: &'static str },
+    OnTheCpuOnly { method: String, extra_inputs: &'static str, card: String },
+    #[error(
+        "method.name={method}: {extra_inputs} is only supported by our own decoder on the CPU; set engine=own device=cpu"
+    )]
+    NotByCandle { method: String, extra_inputs: &'static str },
     #[error(
         "rl.entropy_coef, rl.entropy_target: the entropy bonus is only supported by our own decoder on the CPU, not {0}; set engine=own device=cpu, \
          or leave both out"
@@ -88,9 +90,9 @@ pub enum TrainError {
          place; choose another template, or a method without a teacher"
     )]
     NoPlaceForAnswer,
-    /// Settings of the method's evidence that this model cannot take.
+    /// Settings of the method's extra inputs that this model cannot take.
     #[error(transparent)]
-    EvidenceSetting(#[from] EvidenceSettingError),
+    InputSetting(#[from] InputSettingError),
     #[error(
         "{count} steps in a row had a gradient with NaN or infinity (first in `{parameter}`) and were skipped; \
          the run stops at step {step}: lower the learning rate, or start from an earlier checkpoint"
@@ -134,13 +136,13 @@ impl TrainError {
             | TrainError::Task(_)
             | TrainError::Optim(_)
             | TrainError::State { .. }
-            | TrainError::Evidence(_)
+            | TrainError::ExtraInputs(_)
             | TrainError::Device(_)
             | TrainError::OnTheCpuOnly { .. }
             | TrainError::NotByCandle { .. }
             | TrainError::NoPlaceForAnswer
             | TrainError::EntropyOnTheCpuOnly(_)
-            | TrainError::EvidenceSetting(_) => true,
+            | TrainError::InputSetting(_) => true,
             TrainError::Rl { source: PolicyError::Rollout(e), .. }
             | TrainError::Eval(EvalError::Rollout(e)) => too_long(e),
             TrainError::Sft { source: SftError::Model(e), .. } => matches!(e, model::Error::Input { .. }),
@@ -177,12 +179,12 @@ fn no_device(error: &SelectError) -> String {
     )
 }
 
-/// The reason why the evidence of this name is not provided.
+/// The reason why the extra input of this name is not provided.
 fn lacks(name: &str) -> &'static str {
-    EvidenceKind::ALL.into_iter().find(|kind| kind.name() == name).map_or("", why_unavailable)
+    InputKind::ALL.into_iter().find(|kind| kind.name() == name).map_or("", why_unavailable)
 }
 
-/// The evidence that is provided, but for the kind of this name.
+/// The extra inputs that is provided, but for the kind of this name.
 fn names_without(lacking: &str) -> String {
     let names = PROVIDED.iter().map(|kind| kind.name()).filter(|name| *name != lacking);
     names.collect::<Vec<_>>().join(", ")

@@ -87,9 +87,9 @@ row! {
         zero_variance_groups,
         #[doc = "responses without a reward"]
         ungraded,
-        #[doc = "tokens that passed forward for evidence alone, but for entropies that a server leaves out; empty when the method asks for none"]
+        #[doc = "tokens that passed forward for extra inputs alone, but for entropies that a server leaves out; empty when the method asks for none"]
         evidence_forward_tokens,
-        #[doc = "tokens that passed backward for evidence alone"]
+        #[doc = "tokens that passed backward for extra inputs alone"]
         evidence_backward_tokens,
         #[doc = "held-out accuracy with the weights after this step; empty where nothing was evaluated"]
         eval_accuracy,
@@ -133,8 +133,8 @@ impl StepMetrics {
         .with_update(&report.update)
     }
 
-    /// The row of an RL step; `evidence` is true if the method asked for any.
-    pub(super) fn reinforced(rollout: &Rollout, report: &StepReport, evidence: bool) -> Self {
+    /// The row of an RL step; `extra_inputs` is true if the method asked for any.
+    pub(super) fn reinforced(rollout: &Rollout, report: &StepReport, extra_inputs: bool) -> Self {
         let m = &report.metrics;
         let row = StepMetrics {
             loss: Some(m.policy_loss + m.kl_loss),
@@ -146,13 +146,13 @@ impl StepMetrics {
             clip_fraction_low: Some(m.clip_fraction_low()),
             clip_fraction_high: Some(m.clip_fraction_high()),
             saturated_fraction: Some(m.saturated_fraction()),
-            logp_error: Some(report.drift.mean()),
-            logp_error_max: Some(report.drift.max()),
+            logp_error: Some(report.mismatch.mean()),
+            logp_error_max: Some(report.mismatch.max()),
             groups: Some(m.groups as f64),
             zero_variance_groups: Some(m.zero_variance_groups as f64),
             ungraded: Some(m.ungraded as f64),
-            evidence_forward_tokens: evidence.then_some(rollout.evidence_cost.forward as f64),
-            evidence_backward_tokens: evidence.then_some(rollout.evidence_cost.backward as f64),
+            evidence_forward_tokens: extra_inputs.then_some(rollout.input_cost.forward as f64),
+            evidence_backward_tokens: extra_inputs.then_some(rollout.input_cost.backward as f64),
             ..StepMetrics::rollout(rollout)
         };
         match report.update() {
@@ -164,7 +164,7 @@ impl StepMetrics {
     /// The columns about the responses.
     fn rollout(rollout: &Rollout) -> Self {
         let responses: Vec<_> = rollout.groups.iter().flat_map(|g| &g.responses).collect();
-        let entropies = responses.iter().flat_map(|r| r.evidence.entropies.iter().flatten().copied());
+        let entropies = responses.iter().flat_map(|r| r.extra_inputs.entropies.iter().flatten().copied());
         let accuracies = rollout.rewards.iter().flatten().filter_map(RewardBreakdown::accuracy);
         StepMetrics {
             tokens: Some(responses.iter().map(|r| r.len()).sum::<usize>() as f64),

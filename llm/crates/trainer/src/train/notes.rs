@@ -124,7 +124,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The components of the reward in a step; one that is stuck is told of once.
+    /// The components of the reward in a step; one that is stuck is reported once.
     pub(super) fn note_rewards(&mut self, rollout: &Rollout) -> RewardMetrics {
         let reward = &self.session.config.reward;
         let earned = rollout.rewards.iter().flatten();

@@ -1,4 +1,4 @@
-//! Refusals before a run has a directory: an input that is refused leaves nothing behind.
+//! Refusals before a run has a directory: an input that is refused leaves nothing.
 
 use std::sync::Once;
 
@@ -19,9 +19,9 @@ use crate::reward::program::{Question, RewardProgram};
 use crate::run;
 use crate::run::progress::say;
 use crate::run::stop;
-use crate::step::evidence;
+use crate::step::extra_inputs;
 
-/// Selects the device of the settings `device` and `dtype`. The user is told, once, when `device = auto` finds no usable card. A card has to
+/// Selects the device of the settings `device` and `dtype`. The user is informed, once, when `device = auto` finds no usable card. A card has to
 /// prove itself, unless it is trusted.
 ///
 /// # Errors
@@ -53,14 +53,15 @@ pub fn device(config: &Config) -> Result<ComputeDevice, TrainError> {
     if (rl.entropy_coef != 0.0 || rl.entropy_target.is_some()) && !matches!(chosen, ComputeDevice::Cpu) {
         return Err(TrainError::EntropyOnTheCpuOnly(chosen.describe()));
     }
-    let asked = config.configured().evidence().into_iter().find(|kind| evidence::is_of_the_cpu(*kind));
-    let (method, evidence) = match (&chosen, asked) {
+    let asked =
+        config.configured().extra_inputs().into_iter().find(|kind| extra_inputs::is_of_the_cpu(*kind));
+    let (method, extra_inputs) = match (&chosen, asked) {
         (ComputeDevice::Cpu, _) | (_, None) => return Ok(chosen),
         (_, Some(kind)) => (config.method.clone(), kind.name()),
     };
     Err(match chosen {
-        ComputeDevice::Cuda(card, _) => TrainError::OnTheCpuOnly { method, evidence, card: card.name() },
-        _ => TrainError::NotByCandle { method, evidence },
+        ComputeDevice::Cuda(card, _) => TrainError::OnTheCpuOnly { method, extra_inputs, card: card.name() },
+        _ => TrainError::NotByCandle { method, extra_inputs },
     })
 }
 

@@ -1,10 +1,10 @@
-//! [`Session`]: everything that the steps of a run share, beside the engine whose weights they move.
+//! [`Session`]: everything that the steps of a run share, besides the engine whose weights they move.
 
 use std::ops::Range;
 use std::path::Path;
 
 use grpo_lambda::advantage::all_equal;
-use grpo_lambda::group::{EvidenceKind, Group};
+use grpo_lambda::group::{Group, InputKind};
 use grpo_lambda_decoder::generate::SamplingProgress;
 use grpo_lambda_decoder::model::ModelConfig as Shape;
 use grpo_lambda_decoder::model::weights::Parameters;
@@ -23,11 +23,10 @@ use crate::reward::RewardBreakdown;
 use crate::run::progress::say;
 use crate::run::stop;
 use crate::step::engine::{Engine, SampledBy, TrainingSetup, WeightFollower};
-use crate::step::evidence::{EvidenceRequest, provided};
+use crate::step::extra_inputs::{InputRequest, provided};
 use crate::step::sft::{self, Example, SftReport};
 use crate::step::{
-    RequestedEvidence, Rollout, StepContext, StepReport, StepSettings, StopStrings, TextReward,
-    TrainingPrompt,
+    RequestedInputs, Rollout, StepContext, StepReport, StepSettings, StopStrings, TextReward, TrainingPrompt,
 };
 
 /// The most rollouts that dynamic sampling takes for a step.
@@ -73,7 +72,7 @@ impl Session<'static> {
 }
 
 impl<'e> Session<'e> {
-    /// Opens a configuration on this device; beside it the weights that a fresh run starts from.
+    /// Opens a configuration on this device; next to it the weights that a fresh run starts from.
     pub fn open_on(
         device: ComputeDevice,
         engines: &'e dyn Engines,
@@ -98,15 +97,11 @@ impl<'e> Session<'e> {
         let problems =
             Problems::open_as(config, rows, (&tokens, limit), &mut say).map_err(TrainError::Task)?;
         let config = decided(config, &device, (&problems, &tokens, &shape), will_step)?;
-        let request = EvidenceRequest::from_method(
-            config.configured(),
-            problems.extraction(),
-            &tokens,
-            shape.vocab_size,
-        )?;
+        let request =
+            InputRequest::from_method(config.configured(), problems.extraction(), &tokens, shape.vocab_size)?;
         let stops = problems.stop();
         let settings = StepSettings {
-            evidence: request.map(|request| RequestedEvidence { request, tokens: tokens.clone() }),
+            extra_inputs: request.map(|request| RequestedInputs { request, tokens: tokens.clone() }),
             stops: StopStrings::new(&tokens, stops),
             ..StepSettings::new(&config, tokens.eos())
         };
@@ -138,7 +133,7 @@ impl<'e> Session<'e> {
     /// True if a checkpoint of this stage holds frozen weights: a reference, or the weights under an adapter.
     pub(super) fn has_frozen_weights(&self, stage: Stage) -> bool {
         let refers =
-            stage == Stage::Rl && self.config.configured().evidence().contains(&EvidenceKind::RefLogps);
+            stage == Stage::Rl && self.config.configured().extra_inputs().contains(&InputKind::RefLogps);
         refers || self.config.lora.is_some()
     }
 
@@ -247,7 +242,7 @@ impl<'e> Session<'e> {
             let context = StepContext { watch, ..self.context() };
             let fresh = context.sample(engine, prompts, rl.group_size, step);
             let fresh = fresh.map_err(|source| TrainError::Rl { step, source })?;
-            rollout.evidence_cost += fresh.evidence_cost;
+            rollout.input_cost += fresh.input_cost;
             for answered in answered(fresh) {
                 let agrees = rl.dynamic_sampling && !is_kept(rl.dynamic_band, &answered.2);
                 if agrees { &mut agreeing } else { &mut kept }.push(answered);

@@ -105,7 +105,7 @@ impl<'a> Run<'a> {
         let mut saved = match saved {
             Some(checkpoint) => checkpoint,
             None => match self.evaluate_before(engine.as_ref()) {
-                // Without RL the engine goes on with its moments, which a run that comes back here would begin anew.
+                // Without RL the engine goes on with its moments, which a run that comes back here would begin again.
                 Err(error) if config.rl.steps > 0 => {
                     return Err(self.keep_before_failing(error, engine.as_ref(), from.as_ref()));
                 }
@@ -212,7 +212,7 @@ impl<'a> Run<'a> {
         if let Some(update) = report.update() {
             self.note_update(step, update)?;
         }
-        let mut metrics = StepMetrics::reinforced(&rollout, &report, session.settings.evidence.is_some());
+        let mut metrics = StepMetrics::reinforced(&rollout, &report, session.settings.extra_inputs.is_some());
         self.state.note_entropy(metrics.entropy);
         let rewards = self.note_rewards(&rollout);
         self.state.rl_done += 1;

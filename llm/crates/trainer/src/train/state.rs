@@ -1,4 +1,4 @@
-//! The state of a run beside weights and moments, and its place in the run directory.
+//! The state of a run besides weights and moments, and its place in the run directory.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -234,7 +234,7 @@ impl Position {
         let columns = LogColumns { command, metrics: &metrics, timing: Timing::COLUMNS };
         let OpenedRun { run: mut dir, checkpoint, damaged } =
             RunDir::open(directory, config, columns).map_err(TrainError::Open)?;
-        // Nothing of the run depends on them, but who goes on with a run is told that its record was changed.
+        // Nothing of the run depends on them, but who goes on with a run is informed that its record was changed.
         HeldOutAnswers::read(directory, Moment::Start)?;
         HeldOutAnswers::read(directory, Moment::Latest)?;
         for DamagedCheckpoint { path, problem } in damaged {

@@ -41,7 +41,7 @@ impl Credit {
                 if self == Credit::Permuted {
                     permute(&mut credit, &own.places, draws.prompt(prompt.number).response(i as u64));
                 }
-                response.evidence.values = Some(values_of(&credit, response.reward.unwrap_or(0.0)));
+                response.extra_inputs.values = Some(values_of(&credit, response.reward.unwrap_or(0.0)));
             }
         }
         Ok(())

@@ -64,7 +64,7 @@ struct Row {
     mean_square: f64,
     along: f64,
     gradient_square: f64,
-    /// Mean size of the credit of a token of wrong responses, before the first wrong token and behind it.
+    /// Mean size of the credit of a token of wrong responses, before the first wrong token and after it.
     credit_before: f64,
     credit_after: f64,
     /// Rank correlation of a value token's credit with its exact one.
@@ -77,7 +77,7 @@ struct Sums {
     halves: [Vec<f64>; 2],
     square: f64,
     own_square: f64,
-    /// Sizes of credit and numbers of tokens before the first wrong token, and behind it.
+    /// Sizes of credit and numbers of tokens before the first wrong token, and after it.
     before: [f64; 2],
     after: [f64; 2],
     credit: Vec<f64>,

@@ -73,7 +73,7 @@ impl<'a> Start<'a> {
             reference: false,
             teacher: false,
             parts: None,
-            evidence: None,
+            extra_inputs: None,
             max_logp_error: f64::INFINITY,
         };
         Ok(Start { study, verifier: Verifier { form }, settings, model, steps: 0 })

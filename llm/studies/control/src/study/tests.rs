@@ -22,12 +22,12 @@ fn the_committed_protocols_can_be_run() {
         assert!(protocol.selection.iter().all(|seed| !protocol.evaluation.contains(seed)), "{name}");
         let reference = |arm: &&Arm| {
             let configured = arm.configured().expect("read");
-            configured.evidence().contains(&EvidenceKind::RefLogps)
+            configured.extra_inputs().contains(&InputKind::RefLogps)
         };
         (protocol.arms.len(), protocol.arms.iter().filter(reference).count())
     };
     assert_eq!([arms("systematic.toml"), arms("long_budget.toml"), arms("kl.toml")].map(|a| a.1), [0, 0, 4]);
-    // Two optimisers at six rates with four parts; and 43 settings of coins for rewards.
+    // Two optimisers at six rates with four parts; and 43 settings of random rewards.
     assert_eq!([arms("clamp.toml"), arms("noise.toml"), arms("baseline.toml")].map(|a| a.0), [48, 43, 8]);
 }
 
@@ -73,7 +73,7 @@ fn a_protocol_with_an_unknown_method_or_column_is_refused_by_its_name() {
 }
 
 #[test]
-fn a_group_with_too_many_results_of_its_coins_is_refused_and_leaves_no_file() {
+fn a_group_with_too_many_outcomes_of_its_random_rewards_is_refused_and_leaves_no_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("noise.csv");
     let refused =
@@ -129,12 +129,12 @@ fn the_chosen_rate_is_the_best_on_selection_seeds_once_all_are_there() {
 fn groups_of_two_have_the_same_variance_with_every_baseline_but_that_of_actions() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("rows.csv");
-    // Coins for rewards: half of all groups are mixed, whatever the model knows.
-    let coins = "sft.steps=1 model.hidden=16 model.intermediate=16 model.layers=1 rl.group_size=2 \
+    // Random rewards: half of all groups are mixed, whatever the model knows.
+    let random_rewards = "sft.steps=1 model.hidden=16 model.intermediate=16 model.layers=1 rl.group_size=2 \
                  rl.steps=1 reward.accuracy=0 reward.coin=1";
     let mut protocol = committed("baseline.toml");
     protocol.evaluation.truncate(1);
-    protocol.overrides.extend(words(coins));
+    protocol.overrides.extend(words(random_rewards));
     go_on(&protocol, "x", &file).expect("it runs");
     let text = std::fs::read_to_string(&file).expect("written");
     let table = grpo_lambda_stats::table::Table::from_csv(&text).expect("a table");

@@ -1,26 +1,26 @@
-//! The ranked tasks, the competitors with their knowledge of values, and the entrants left out.
+//! The ranked tasks, the competitors with their knowledge of values, and the entries left out.
 
-use crate::atlas::entrants::{ENTRANTS, Entrant, Family, Source};
+use crate::atlas::entries::{ENTRIES, Entry, Family, Source};
 use crate::training::Task;
-use grpo_lambda::group::EvidenceKind;
+use grpo_lambda::group::InputKind;
 use grpo_lambda::methods::Method;
-use grpo_lambda_mdp::evidence::Exact;
+use grpo_lambda_mdp::extra_inputs::Exact;
 
 use grpo_lambda_mdp::RewardKind;
 
 /// Completions per valued prefix where values are estimated.
 pub(super) const COMPLETIONS: usize = 8;
 
-/// The source of an entrant's evidence, which decides its cost.
+/// The source of an entry's extra inputs, which decides its cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Knowledge {
     /// Rewards, tokens and probabilities of the group itself: nothing beyond sampling.
     Group,
     /// Numbers of the policy's own next-token distributions, which sampling computes anyway.
     Distribution,
-    /// The exact oracle, at no charge: an upper bound that no trainer reaches.
+    /// True values, at no charge: an upper bound that no trainer reaches.
     Oracle,
-    /// A teacher that is told the answer: exact here, charged one scored token per token of a response.
+    /// A teacher that is given the answer: exact here, charged one scored token per token of a response.
     Teacher,
     /// [`COMPLETIONS`] fresh completions of each prefix that is valued, charged in full.
     Completions(Valued),
@@ -29,7 +29,7 @@ pub(super) enum Knowledge {
 /// The prefixes of a response that fresh completions value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Valued {
-    /// Steps: those at which the policy has a choice. A step is a choice with the forced tokens behind it.
+    /// Steps: those at which the policy has a choice. A step is a choice with the forced tokens after it.
     Choices,
     /// Segments: as SPO-chain cuts, but at every second instead of every fifth token that was sampled with a probability below 0.9,
     /// since the responses here have few.
@@ -39,8 +39,8 @@ pub(super) enum Valued {
 }
 
 impl Valued {
-    fn needed(entrant: &Entrant, kinds: &[EvidenceKind]) -> Valued {
-        match (kinds.contains(&EvidenceKind::Values), entrant.method) {
+    fn needed(entry: &Entry, kinds: &[InputKind]) -> Valued {
+        match (kinds.contains(&InputKind::Values), entry.method) {
             (true, _) => Valued::All,
             (false, "spo_chain") => Valued::Cuts,
             (false, _) => Valued::Choices,
@@ -53,28 +53,28 @@ impl Knowledge {
         match self {
             Knowledge::Group => "group",
             Knowledge::Distribution => "distribution",
-            Knowledge::Oracle => "oracle",
+            Knowledge::Oracle => "true values",
             Knowledge::Teacher => "teacher",
             Knowledge::Completions(_) => "completions",
         }
     }
 }
 
-/// An entrant with the source of its evidence.
+/// An entry with the source of its extra inputs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Competitor {
-    pub(super) entrant: &'static Entrant,
+    pub(super) entry: &'static Entry,
     pub(super) knowledge: Knowledge,
 }
 
 impl Competitor {
-    /// An entrant as it learns by itself: from the oracle where it needs values and does not say otherwise.
-    fn new(entrant: &'static Entrant, task: &Task) -> anyhow::Result<Competitor> {
-        use EvidenceKind::{Collisions, Entropies, Steps, TeacherLogps, Values};
-        let kinds = entrant.build(&task.tree)?.evidence();
-        let needs = |of: &[EvidenceKind]| kinds.iter().any(|kind| of.contains(kind));
-        let knowledge = if matches!(entrant.source, Source::Completions(_)) {
-            Knowledge::Completions(Valued::needed(entrant, &kinds))
+    /// An entry as it learns by itself: with true values where it needs values and does not say otherwise.
+    fn new(entry: &'static Entry, task: &Task) -> anyhow::Result<Competitor> {
+        use InputKind::{Collisions, Entropies, Steps, TeacherLogps, Values};
+        let kinds = entry.build(&task.tree)?.extra_inputs();
+        let needs = |of: &[InputKind]| kinds.iter().any(|kind| of.contains(kind));
+        let knowledge = if matches!(entry.source, Source::Completions(_)) {
+            Knowledge::Completions(Valued::needed(entry, &kinds))
         } else if needs(&[Values, Steps]) {
             Knowledge::Oracle
         } else if needs(&[TeacherLogps]) {
@@ -84,15 +84,15 @@ impl Competitor {
         } else {
             Knowledge::Group
         };
-        Ok(Competitor { entrant, knowledge })
+        Ok(Competitor { entry, knowledge })
     }
 
-    /// Its name for a reader: the entrant's, and what its values cost.
+    /// Its name for a reader: the entry's, and what its values cost.
     pub(super) fn name(&self) -> String {
-        let name = self.entrant.name;
+        let name = self.entry.name;
         match self.knowledge {
             Knowledge::Oracle => format!("{name} (free)"),
-            Knowledge::Completions(_) if self.entrant.source == Source::Table => {
+            Knowledge::Completions(_) if self.entry.source == Source::Table => {
                 let stem = EXACT.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
                 format!("{stem}, K = {COMPLETIONS}")
             }
@@ -101,49 +101,50 @@ impl Competitor {
     }
 
     pub(super) fn family(&self) -> Family {
-        self.entrant.family
+        self.entry.family
     }
 
     pub(super) fn build(&self, task: &Task) -> anyhow::Result<Box<dyn Method>> {
-        Ok(self.entrant.build(&task.tree)?.method)
+        Ok(self.entry.build(&task.tree)?.method)
     }
 }
 
-/// Ends of the names of entrants whose values are exact.
+/// Ends of the names of entries whose values are exact.
 const EXACT: [&str; 2] = [", exact critic", ", exact values"];
 
-/// An entrant that cannot learn on a table.
+/// An entry that cannot learn on a table.
 #[derive(Clone, Debug)]
 pub(super) struct Excluded {
-    pub(super) entrant: &'static Entrant,
+    pub(super) entry: &'static Entry,
     pub(super) reason: String,
 }
 
-/// Everyone, baseline first, and those that cannot take part. An entrant that needs exact values takes part a second time with those that
+/// Everyone, baseline first, and those that cannot take part. An entry that needs exact values takes part a second time with those that
 /// completions give.
 pub(super) fn all(task: &Task) -> anyhow::Result<(Vec<Competitor>, Vec<Excluded>)> {
     let (mut competitors, mut excluded): (Vec<Competitor>, Vec<Excluded>) = (Vec::new(), Vec::new());
     let given = Exact::kinds_on(&task.tree);
-    for entrant in ENTRANTS.iter() {
-        let configured = entrant.build(&task.tree)?;
+    for entry in ENTRIES.iter() {
+        let configured = entry.build(&task.tree)?;
         if let Err(missing) = configured.require(&given) {
-            excluded.push(Excluded { entrant, reason: missing.to_string() });
+            excluded.push(Excluded { entry, reason: missing.to_string() });
             continue;
         }
-        if entrant.source == Source::Masked {
-            let reason = "stands beside OAR's policy, which is no table; on a table it is the entrant without these words";
-            excluded.push(Excluded { entrant, reason: reason.into() });
+        if entry.source == Source::Masked {
+            let reason =
+                "uses OAR's policy, which is no table; on a table it is the entry without these words";
+            excluded.push(Excluded { entry, reason: reason.into() });
             continue;
         }
-        let competitor = Competitor::new(entrant, task)?;
+        let competitor = Competitor::new(entry, task)?;
         competitors.push(competitor);
-        let twin = |e: &Entrant| {
+        let counterpart = |e: &Entry| {
             matches!(e.source, Source::Completions(_))
-                && (e.method, e.settings) == (entrant.method, entrant.settings)
+                && (e.method, e.settings) == (entry.method, entry.settings)
         };
-        let exact = competitor.knowledge == Knowledge::Oracle && entrant.source == Source::Table;
-        if exact && !ENTRANTS.iter().any(twin) {
-            let valued = Valued::needed(entrant, &configured.evidence());
+        let exact = competitor.knowledge == Knowledge::Oracle && entry.source == Source::Table;
+        if exact && !ENTRIES.iter().any(counterpart) {
+            let valued = Valued::needed(entry, &configured.extra_inputs());
             competitors.push(Competitor { knowledge: Knowledge::Completions(valued), ..competitor });
         }
     }
@@ -163,27 +164,27 @@ mod tests {
     use crate::experiments::common::distinct;
 
     #[test]
-    fn every_entrant_learns_or_says_why_not() {
+    fn every_entry_learns_or_says_why_not() {
         let task = &crate::training::tasks(false).unwrap()[0];
         let (all, excluded) = all(task).unwrap();
         let names: Vec<String> = all.iter().map(Competitor::name).collect();
-        assert_eq!(names[0], crate::atlas::entrants::BASELINE);
+        assert_eq!(names[0], crate::atlas::entries::BASELINE);
         assert_eq!(distinct(&names).len(), names.len());
-        for entrant in ENTRANTS.iter() {
-            let learns = all.iter().any(|c| c.entrant.name == entrant.name);
-            assert_ne!(learns, excluded.iter().any(|e| e.entrant.name == entrant.name), "{}", entrant.name);
-            if let Source::Completions(k) = entrant.source {
+        for entry in ENTRIES.iter() {
+            let learns = all.iter().any(|c| c.entry.name == entry.name);
+            assert_ne!(learns, excluded.iter().any(|e| e.entry.name == entry.name), "{}", entry.name);
+            if let Source::Completions(k) = entry.source {
                 assert_eq!(k, COMPLETIONS, "one number of completions for all");
             }
         }
-        // What is left out samples from a policy with an input, beside which GRPO stands once more.
-        assert!(excluded.iter().all(|e| e.entrant.source == Source::Masked), "{excluded:?}");
-        let refused = |e: &&Excluded| e.entrant.method != "grpo" && e.reason.contains("needs");
+        // What is left out samples from a policy with an input, next to which GRPO stands once more.
+        assert!(excluded.iter().all(|e| e.entry.source == Source::Masked), "{excluded:?}");
+        let refused = |e: &&Excluded| e.entry.method != "grpo" && e.reason.contains("needs");
         assert_eq!(excluded.iter().filter(refused).count(), 3);
     }
 
     #[test]
-    fn exact_values_are_free_and_say_so_and_each_has_a_paid_twin() {
+    fn exact_values_are_free_and_say_so_and_each_has_a_paid_counterpart() {
         let task = &crate::training::tasks(false).unwrap()[0];
         let all = all(task).unwrap().0;
         let free = |c: &&Competitor| c.knowledge == Knowledge::Oracle;
@@ -192,11 +193,11 @@ mod tests {
             assert!(c.name().ends_with("(free)"), "{}", c.name());
             let paid = |o: &&Competitor| {
                 matches!(o.knowledge, Knowledge::Completions(_))
-                    && (o.entrant.method, o.entrant.settings) == (c.entrant.method, c.entrant.settings)
+                    && (o.entry.method, o.entry.settings) == (c.entry.method, c.entry.settings)
             };
-            let twins: Vec<_> = all.iter().filter(paid).map(Competitor::name).collect();
-            assert_eq!(twins.len(), 1, "{}", c.name());
-            assert!(twins[0].ends_with(", K = 8"), "{}", twins[0]);
+            let counterparts: Vec<_> = all.iter().filter(paid).map(Competitor::name).collect();
+            assert_eq!(counterparts.len(), 1, "{}", c.name());
+            assert!(counterparts[0].ends_with(", K = 8"), "{}", counterparts[0]);
         }
     }
 

@@ -2,7 +2,7 @@ use super::measure::{Ranking, curve, drawn};
 use super::ranking::order;
 use super::results::CostAxis;
 use super::words::{curves_title, ranking_title};
-use crate::atlas::entrants::{BASELINE, Family};
+use crate::atlas::entries::{BASELINE, Family};
 use crate::experiments::common::mean;
 use crate::figure::{Axis, Figure, Panel};
 use crate::training::GROUP;
@@ -27,7 +27,7 @@ fn ranking(r: &Ranking) -> Figure {
     let caption = format!(
         "Area under J/J* (exact J): mean over {} tasks of the mean of {} runs, 95 % intervals by stratified bootstrap. Budget {budget} responses, or as \
          many tokens as {budget} responses of the initial policy have; each method at its best rate of one grid; one step per group of {GROUP}. In brackets: place, and its \
-         95 % interval. (free): values from the exact oracle at no charge; K = 8: from completions, charged. \
+         95 % interval. (free): values by exact enumeration at no charge; K = 8: from completions, charged. \
          The ranking against tokens stands in the data.",
         r.results.tasks.len(),
         r.effort.runs
@@ -60,7 +60,7 @@ fn ranking(r: &Ranking) -> Figure {
 fn curves(r: &Ranking) -> Figure {
     let caption = format!(
         "Exact J over J*: mean over {} tasks of the mean of {} runs, against the share of the task's budget that is spent; band: 95 % over draws of tasks of the difference to GRPO, \
-         around the curve. Each method at its best rate. K = 8: fresh completions are charged; (free): values from the exact oracle.",
+         around the curve. Each method at its best rate. K = 8: fresh completions are charged; (free): values by exact enumeration.",
         r.results.tasks.len(),
         r.effort.runs
     );

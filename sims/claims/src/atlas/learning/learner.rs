@@ -1,11 +1,11 @@
 //! A tabular learner that is charged for what it samples.
 
 use super::competitors::{COMPLETIONS, Competitor, Knowledge, Valued};
-use crate::atlas::entrants::Source;
+use crate::atlas::entries::Source;
 use crate::training::{Task, splitmix64};
 use grpo_lambda::group::{Group, Response, StepValue};
 use grpo_lambda::learner::{Policy, Samples, Scored};
-use grpo_lambda_mdp::evidence::critic;
+use grpo_lambda_mdp::extra_inputs::critic;
 use grpo_lambda_mdp::{NodeId, Oracle, Sampler, TabularLearner, Target, Tree, sample_reward};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -39,10 +39,10 @@ impl<'t> MeteredLearner<'t> {
         let inner = TabularLearner::new(&task.tree, task.start.clone(), rate, stream);
         let free = matches!(knowledge, Knowledge::Distribution | Knowledge::Oracle | Knowledge::Teacher);
         MeteredLearner {
-            inner: if free { inner.with_evidence() } else { inner },
+            inner: if free { inner.with_inputs() } else { inner },
             tree: &task.tree,
             knowledge,
-            source: who.entrant.source,
+            source: who.entry.source,
             completions: ChaCha8Rng::seed_from_u64(splitmix64(stream ^ COMPLETIONS as u64)),
             cost: Cost::default(),
         }
@@ -52,7 +52,7 @@ impl<'t> MeteredLearner<'t> {
         self.inner.j()
     }
 
-    /// A critic that errs, by prefix; `None` where the evidence of the table stands.
+    /// A critic that errs, by prefix; `None` where the extra inputs of the table stand.
     fn critic(&self) -> Option<Vec<f64>> {
         let oracle = || Oracle::new(self.tree, self.inner.policy());
         match self.source {
@@ -105,17 +105,17 @@ impl Values<'_, '_> {
         let step = |values: &mut Self, start: usize| StepValue { start, value: values.at(prefixes[start]) };
         match valued {
             Valued::All => {
-                response.evidence.values = Some(prefixes.iter().map(|&node| self.at(node)).collect());
+                response.extra_inputs.values = Some(prefixes.iter().map(|&node| self.at(node)).collect());
             }
             Valued::Choices => {
                 let choice = |&t: &usize| t == 0 || tree.edges_of(prefixes[t]).len() > 1;
                 let starts = (0..prefixes.len()).filter(choice);
-                response.evidence.steps = Some(starts.map(|t| step(self, t)).collect());
+                response.extra_inputs.steps = Some(starts.map(|t| step(self, t)).collect());
             }
             Valued::Cuts => {
                 let unsure = (0..prefixes.len()).filter(|&t| response.old_logps[t].exp() < UNSURE);
                 let starts = std::iter::once(0).chain(unsure.skip(INTERVAL).step_by(INTERVAL));
-                response.evidence.steps = Some(starts.map(|t| step(self, t)).collect());
+                response.extra_inputs.steps = Some(starts.map(|t| step(self, t)).collect());
             }
         }
     }
@@ -186,7 +186,8 @@ impl Samples for MeteredLearner<'_> {
                 if let Some(critic) = self.critic() {
                     for response in batch.iter_mut().flat_map(|g| &mut g.responses) {
                         let along = prefixes(self.tree, &response.tokens);
-                        response.evidence.values = Some(along.into_iter().map(|node| critic[node]).collect());
+                        response.extra_inputs.values =
+                            Some(along.into_iter().map(|node| critic[node]).collect());
                     }
                 }
             }
@@ -210,9 +211,9 @@ impl Samples for MeteredLearner<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::atlas::entrants::ENTRANTS;
+    use crate::atlas::entries::ENTRIES;
     use grpo_lambda_mdp::Tabular;
-    use grpo_lambda_mdp::evidence::rollouts;
+    use grpo_lambda_mdp::extra_inputs::rollouts;
     use grpo_lambda_mdp::zoo::{self, Family};
 
     /// `fork` with a policy that gives the short answer, of two tokens, for certain.
@@ -223,9 +224,9 @@ mod tests {
         Task::with_start("short", "", tree, start)
     }
 
-    /// Some entrant with this knowledge.
+    /// Some entry with this knowledge.
     fn who(knowledge: Knowledge) -> Competitor {
-        Competitor { entrant: &ENTRANTS[0], knowledge }
+        Competitor { entry: &ENTRIES[0], knowledge }
     }
 
     fn cost(task: &Task, knowledge: Knowledge) -> (usize, usize) {
@@ -268,7 +269,7 @@ mod tests {
             for (a, b) in plain[0].responses.iter().zip(&with[0].responses) {
                 assert_eq!((&a.tokens, a.reward), (&b.tokens, b.reward));
                 let nodes = prefixes(&task.tree, &b.tokens);
-                for step in b.evidence.steps.as_ref().unwrap() {
+                for step in b.extra_inputs.steps.as_ref().unwrap() {
                     sums[nodes[step.start]] += step.value;
                     counts[nodes[step.start]] += 1.0;
                 }
@@ -289,7 +290,7 @@ mod tests {
         let knowledge = Knowledge::Completions(Valued::Cuts);
         let batch = MeteredLearner::new(&task, &who(knowledge), 1.0, 1).sample(&[()], 2).unwrap();
         let response = &batch[0].responses[0];
-        let starts: Vec<_> = response.evidence.steps.as_ref().unwrap().iter().map(|s| s.start).collect();
+        let starts: Vec<_> = response.extra_inputs.steps.as_ref().unwrap().iter().map(|s| s.start).collect();
         let unsure: Vec<_> = (0..response.len()).filter(|&t| response.old_logps[t].exp() < 0.9).collect();
         let expected: Vec<_> =
             [0].into_iter().chain((2..unsure.len()).step_by(2).map(|i| unsure[i])).collect();
@@ -298,13 +299,13 @@ mod tests {
     }
 
     #[test]
-    fn critics_that_err_say_what_their_entrant_says() {
+    fn critics_that_err_say_what_their_entry_says() {
         let task = short();
         let values = |name: &str| {
-            let entrant = ENTRANTS.iter().find(|e| e.name == name).unwrap();
-            let who = Competitor { entrant, knowledge: Knowledge::Oracle };
+            let entry = ENTRIES.iter().find(|e| e.name == name).unwrap();
+            let who = Competitor { entry, knowledge: Knowledge::Oracle };
             let batch = MeteredLearner::new(&task, &who, 1.0, 1).sample(&[()], 2).unwrap();
-            batch[0].responses[0].evidence.values.clone().unwrap()
+            batch[0].responses[0].extra_inputs.values.clone().unwrap()
         };
         // The short answer for certain: J = V = 0.9 everywhere.
         assert_eq!(values("GAE, exact critic"), [0.9, 0.9]);

@@ -3,7 +3,7 @@
 use super::competitors::{self, Excluded};
 use super::ranking::{Standing, order, standings};
 use super::results::{Budget, Cell, CostAxis, Effort, Trainer, TrainingResults};
-use crate::atlas::entrants::BASELINE;
+use crate::atlas::entries::BASELINE;
 use crate::experiment::Context;
 use crate::training::{Grid, Task, mean_of_means};
 use grpo_lambda_stats::{Bootstrap, Interval};
@@ -93,13 +93,13 @@ impl Ranking {
     }
 }
 
-/// The readings of GRPO-lambda; the first is the headline's.
-pub(super) const READINGS: [&str; 4] =
+/// The variants of GRPO-lambda; the first is the headline's.
+pub(super) const VARIANTS: [&str; 4] =
     ["GRPO-λ recent", "GRPO-λ both", "GRPO-λ recent, no clamp", "GRPO-λ both, no clamp"];
 
 /// The methods whose curves are drawn and kept.
 pub(super) fn drawn(r: &Ranking) -> Vec<usize> {
-    let names = [BASELINE, READINGS[0], "RLOO", "TEMPO", "VinePPO, K = 8", "PPO, exact critic"];
+    let names = [BASELINE, VARIANTS[0], "RLOO", "TEMPO", "VinePPO, K = 8", "PPO, exact critic"];
     names.iter().filter_map(|name| r.results.find(name)).collect()
 }
 

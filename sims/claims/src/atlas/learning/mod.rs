@@ -1,7 +1,7 @@
 //! `atlas_learning`: who learns faster, against responses and against tokens.
 //!
-//! Every entrant of the atlas trains a table with exact `J`, one group of eight responses per update, each at the learning rate that
-//! is best for it on selection runs. Values that a method needs come from the exact oracle at no charge (an upper bound that
+//! Every entry of the atlas trains a table with exact `J`, one group of eight responses per update, each at the learning rate that
+//! is best for it on selection runs. Values that a method needs come by exact enumeration at no charge (an upper bound that
 //! says so in its name) and once more from fresh completions that are charged in full.
 
 mod competitors;

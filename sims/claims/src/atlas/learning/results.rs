@@ -113,9 +113,9 @@ impl TrainingResults {
         self.cells.iter().map(|row| row.iter().map(cell).collect()).collect()
     }
 
-    /// The index of an entrant by its name; where it takes part twice, the first.
+    /// The index of an entry by its name; where it takes part twice, the first.
     pub(super) fn find(&self, name: &str) -> Option<usize> {
-        self.competitors.iter().position(|c| c.entrant.name == name)
+        self.competitors.iter().position(|c| c.entry.name == name)
     }
 }
 

@@ -22,11 +22,11 @@ fn ranking(r: &Ranking) -> Table {
         ranked.chain(r.excluded.iter().map(move |excluded| {
             let row = Record::default()
                 .with("against", axis.name())
-                .with("method", excluded.entrant.name)
-                .with("family", excluded.entrant.family.name())
+                .with("method", excluded.entry.name)
+                .with("family", excluded.entry.family.name())
                 .with("knowledge", "none");
             standing(row, None)
-                .with("command", excluded.entrant.command())
+                .with("command", excluded.entry.command())
                 .with("note", excluded.reason.as_str())
         }))
     }))
@@ -48,7 +48,7 @@ fn ranked(r: &Ranking, axis: CostAxis, c: usize) -> Record {
         share_learned: r.share_learned(c),
         last,
     };
-    standing(row, Some(outcome)).with("command", competitor.entrant.command()).with("note", Cell::Empty)
+    standing(row, Some(outcome)).with("command", competitor.entry.command()).with("note", Cell::Empty)
 }
 
 /// A competitor's results against an axis.

@@ -1,14 +1,14 @@
 //! Numbers and names as they stand in findings and titles.
 
 use super::competitors::Knowledge;
-use super::measure::{READINGS, Ranking, drawn};
+use super::measure::{Ranking, VARIANTS, drawn};
 use super::results::CostAxis;
-use crate::atlas::entrants::BASELINE;
+use crate::atlas::entries::BASELINE;
 use crate::experiments::common::interval;
 
-/// The readings that take part, headline first.
-pub(super) fn readings(r: &Ranking) -> Vec<usize> {
-    READINGS.iter().filter_map(|name| r.results.find(name)).collect()
+/// The variants that take part, headline first.
+pub(super) fn variants(r: &Ranking) -> Vec<usize> {
+    VARIANTS.iter().filter_map(|name| r.results.find(name)).collect()
 }
 
 /// A competitor against GRPO, in a word.
@@ -27,16 +27,16 @@ pub(super) fn ranking_title(r: &Ranking) -> String {
     let beyond = if faster.is_empty() {
         "No method learns faster than GRPO beyond noise".to_owned()
     } else if faster.iter().all(free) {
-        "Beyond noise only methods with free values from the oracle learn faster than GRPO".to_owned()
+        "Beyond noise only methods with free true values learn faster than GRPO".to_owned()
     } else {
         let names: Vec<String> = faster.iter().filter(|c| !free(c)).map(|&c| r.name(c)).collect();
         format!("Faster than GRPO beyond noise, without free values: {}", names.join(", "))
     };
-    let Some(&reading) = readings(r).first() else { return beyond };
-    let s = r.standing(reading, CostAxis::Responses);
+    let Some(&variant) = variants(r).first() else { return beyond };
+    let s = r.standing(variant, CostAxis::Responses);
     format!(
         "{beyond}; {} is {} ({}over tasks), place {} to {} of {}",
-        READINGS[0],
+        VARIANTS[0],
         word(s.sign()),
         s.over_tasks.as_ref().map_or(String::new(), |over| interval(over.interval) + " "),
         s.rank.low.round(),

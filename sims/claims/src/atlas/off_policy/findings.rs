@@ -3,7 +3,7 @@
 use super::measure::{FIRST_STEP, Numbers, UPDATES};
 use super::pairs::{BOTH, Q, RECENT, traces};
 use super::row::{Mode, Regions, Row, mean_cosine, mean_share, methods, select};
-use crate::atlas::entrants::BASELINE;
+use crate::atlas::entries::BASELINE;
 use crate::experiment::Finding;
 use crate::experiments::common::{distinct, extremes, holds_or, holds_when, largest};
 

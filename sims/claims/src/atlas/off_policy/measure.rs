@@ -4,14 +4,14 @@ use super::pairs::{
     Fit, Pair, Synthetic, ascent, divergence, noisy, pairs, rate_of, synthetic, tasks, tempered,
 };
 use super::row::{Mode, Regions, Row};
-use crate::atlas::entrants::{ENTRANTS, Entrant, Family, Source, entrant};
+use crate::atlas::entries::{ENTRIES, Entry, Family, Source, entry};
 use crate::atlas::multisets::{Groups, Ratios, given};
 use crate::experiment::Context;
 use crate::experiments::common::{difference, norm};
 use crate::training::{GROUP, Task};
 use grpo_lambda::learner::{Samples, update};
 use grpo_lambda::methods::{Configured, Method};
-use grpo_lambda_mdp::evidence::Exact;
+use grpo_lambda_mdp::extra_inputs::Exact;
 use grpo_lambda_mdp::{Oracle, Tabular, TabularLearner};
 use grpo_lambda_stats::t_interval;
 use rayon::prelude::*;
@@ -45,14 +45,14 @@ pub(super) fn measure(context: &Context) -> anyhow::Result<Numbers> {
     let tasks = tasks()?;
     let mut work = Vec::new();
     for task in &tasks {
-        for (entrant, configured) in entrants(task)? {
-            work.push(Piece { context, task, entrant, configured, size, batches });
+        for (entry, configured) in entries(task)? {
+            work.push(Piece { context, task, entry, configured, size, batches });
         }
     }
     let done = context.pieces(0.0..0.9, work.len());
     let result = |piece: &Piece| {
         let result = (piece.rows()?, piece.reused()?);
-        done(&format!("{}, {}", piece.task.name, piece.entrant.name));
+        done(&format!("{}, {}", piece.task.name, piece.entry.name));
         Ok(result)
     };
     let results = work.par_iter().map(result).collect::<anyhow::Result<Vec<_>>>()?;
@@ -72,7 +72,7 @@ pub(super) fn measure(context: &Context) -> anyhow::Result<Numbers> {
 struct Piece<'a> {
     context: &'a Context<'a>,
     task: &'a Task,
-    entrant: &'static Entrant,
+    entry: &'static Entry,
     configured: Configured,
     size: usize,
     batches: usize,
@@ -80,23 +80,23 @@ struct Piece<'a> {
 
 impl Piece<'_> {
     fn key(&self, part: &str) -> String {
-        format!("{part} {} {}", self.task.name, self.entrant.name)
+        format!("{part} {} {}", self.task.name, self.entry.name)
     }
 
     fn rows(&self) -> anyhow::Result<Vec<Row>> {
         let Context { store, seed, .. } = *self.context;
-        store.piece(&self.key("rows"), || rows(self.task, self.entrant, &self.configured, self.size, seed))
+        store.piece(&self.key("rows"), || rows(self.task, self.entry, &self.configured, self.size, seed))
     }
 
-    /// `None` if the method does not move the policy, or its evidence is not the table's, which a learner has.
+    /// `None` if the method does not move the policy, or its extra inputs are not the table's, which a learner has.
     fn reused(&self) -> anyhow::Result<Option<Reused>> {
         self.context.store.piece(&self.key("reuse"), || {
-            if self.entrant.source == Source::Table { self.reuse() } else { Ok(None) }
+            if self.entry.source == Source::Table { self.reuse() } else { Ok(None) }
         })
     }
 
     fn reuse(&self) -> anyhow::Result<Option<Reused>> {
-        let rate = reuse_rate(self.task, self.entrant, self.configured.method.as_ref())?;
+        let rate = reuse_rate(self.task, self.entry, self.configured.method.as_ref())?;
         Ok(rate.and_then(|rate| self.reuse_at(rate)))
     }
 
@@ -107,7 +107,7 @@ impl Piece<'_> {
         let mut kl = vec![0.0; UPDATES];
         for i in 0..self.batches {
             let stream = self.context.seed.wrapping_mul(1_000_003).wrapping_add(i as u64);
-            let mut learner = TabularLearner::new(tree, start.clone(), rate, stream).with_evidence();
+            let mut learner = TabularLearner::new(tree, start.clone(), rate, stream).with_inputs();
             let before = learner.j();
             let Ok(batch) = learner.sample(&[()], GROUP);
             for k in 0..UPDATES {
@@ -119,7 +119,7 @@ impl Piece<'_> {
         let ends = |values: &[f64]| t_interval(values, 0.95).map(|i| [i.low, i.mid, i.high]);
         Some(Reused {
             mdp: self.task.name.to_owned(),
-            method: self.entrant.name.to_owned(),
+            method: self.entry.name.to_owned(),
             gain: gains.iter().map(|gain| ends(gain)).collect::<Option<_>>()?,
             kl,
             more: ends(&difference(&gains[UPDATES - 1], &gains[0]))?,
@@ -128,9 +128,9 @@ impl Piece<'_> {
 }
 
 /// The rate at which the expected first update of a batch moves [`FIRST_STEP`] nats; none where the method does not move the policy.
-fn reuse_rate(task: &Task, entrant: &Entrant, method: &dyn Method) -> anyhow::Result<Option<f64>> {
+fn reuse_rate(task: &Task, entry: &Entry, method: &dyn Method) -> anyhow::Result<Option<f64>> {
     let (tree, start) = (&task.tree, &task.start);
-    let groups = Groups::new(tree, start, start, Ratios::Sampler, GROUP, entrant.source)?;
+    let groups = Groups::new(tree, start, start, Ratios::Sampler, GROUP, entry.source)?;
     Ok(rate_of(tree, start, &groups.expected(method), FIRST_STEP))
 }
 
@@ -145,27 +145,27 @@ pub(super) const TEMPERATURES: [f64; 4] = [0.7, 0.9, 1.1, 1.4];
 /// Noise on the sampler's logits: about what half precision, an 8-bit cache and a poor quantisation give.
 const NOISE: [f64; 3] = [0.01, 0.1, 0.3];
 
-/// Readings beside those of the whole atlas that matter off-policy only.
-static MORE: &[Entrant] = &[
-    entrant(Family::Group, "GRPO, printed clip", "grpo", "reduction=token_mean clip=printed"),
-    entrant(Family::Group, "GRPO, no clip", "grpo", "reduction=token_mean clip=none"),
-    entrant(
+/// Variants besides those of the whole atlas that matter off-policy only.
+static MORE: &[Entry] = &[
+    entry(Family::Group, "GRPO, printed clip", "grpo", "reduction=token_mean clip=printed"),
+    entry(Family::Group, "GRPO, no clip", "grpo", "reduction=token_mean clip=none"),
+    entry(
         Family::Trace,
         "GRPO-λ recent, no clip, no clamp",
         "grpo_lambda",
         "style=recent clip=none clamp=none",
     ),
-    entrant(Family::Trace, "P-trace, history (recon.)", "p_trace_reconstructed", "form=history"),
+    entry(Family::Trace, "P-trace, history (recon.)", "p_trace_reconstructed", "form=history"),
 ];
 
-/// Everyone whose evidence a table gives, with the method on this task.
-pub(super) fn entrants(task: &Task) -> anyhow::Result<Vec<(&'static Entrant, Configured)>> {
+/// Everyone whose extra inputs that a table gives, with the method on this task.
+pub(super) fn entries(task: &Task) -> anyhow::Result<Vec<(&'static Entry, Configured)>> {
     let kinds = Exact::kinds_on(&task.tree);
     let mut all = Vec::new();
-    for entrant in ENTRANTS.iter().chain(MORE) {
-        let configured = entrant.build(&task.tree)?;
-        if given(entrant.source) && configured.require(&kinds).is_ok() {
-            all.push((entrant, configured));
+    for entry in ENTRIES.iter().chain(MORE) {
+        let configured = entry.build(&task.tree)?;
+        if given(entry.source) && configured.require(&kinds).is_ok() {
+            all.push((entry, configured));
         }
     }
     Ok(all)
@@ -174,18 +174,17 @@ pub(super) fn entrants(task: &Task) -> anyhow::Result<Vec<(&'static Entrant, Con
 /// All rows of one method on one task, in groups of `size`.
 pub(super) fn rows(
     task: &Task,
-    entrant: &Entrant,
+    entry: &Entry,
     configured: &Configured,
     size: usize,
     seed: u64,
 ) -> anyhow::Result<Vec<Row>> {
     let method = configured.method.as_ref();
     let floor = {
-        let groups =
-            Groups::new(&task.tree, &task.start, &task.start, Ratios::Sampler, size, entrant.source)?;
+        let groups = Groups::new(&task.tree, &task.start, &task.start, Ratios::Sampler, size, entry.source)?;
         1e-9 * norm(&groups.expected(method))
     };
-    let mut builder = RowBuilder { task, entrant, method, size, floor, rows: Vec::new() };
+    let mut builder = RowBuilder { task, entry, method, size, floor, rows: Vec::new() };
     builder.add_inner()?;
     builder.add_stale()?;
     builder.add_mismatched(seed)?;
@@ -195,7 +194,7 @@ pub(super) fn rows(
 /// The rows of one method on one task.
 struct RowBuilder<'a> {
     task: &'a Task,
-    entrant: &'a Entrant,
+    entry: &'a Entry,
     method: &'a dyn Method,
     size: usize,
     /// An update below this norm is silent.
@@ -214,13 +213,13 @@ impl RowBuilder<'_> {
         current: &Tabular,
     ) -> anyhow::Result<Vec<f64>> {
         let tree = &self.task.tree;
-        let groups = Groups::new(tree, behaviour, current, ratios, self.size, self.entrant.source)?;
+        let groups = Groups::new(tree, behaviour, current, ratios, self.size, self.entry.source)?;
         let update = groups.expected(self.method);
         let by_region = matches!(mode, Mode::Inner | Mode::Stale);
         self.rows.push(Row {
             mode,
             mdp: self.task.name.to_owned(),
-            method: self.entrant.name.to_owned(),
+            method: self.entry.name.to_owned(),
             x,
             ignored: ratios == Ratios::Ignored,
             kl: divergence(tree, behaviour, current),
@@ -279,8 +278,8 @@ mod tests {
     #[test]
     fn on_policy_both_ways_of_sampling_agree() {
         let task = &tasks().unwrap()[2];
-        let (entrant, configured) = &entrants(task).unwrap()[0];
-        let rows = rows(task, entrant, configured, 2, 1).unwrap();
+        let (entry, configured) = &entries(task).unwrap()[0];
+        let rows = rows(task, entry, configured, 2, 1).unwrap();
         assert_eq!(rows.len(), 9 + 5 + 2 * 7);
         assert_eq!(rows[0].fit, rows[9].fit);
         assert_eq!(rows[0].kl, 0.0);
@@ -289,23 +288,25 @@ mod tests {
     #[test]
     fn the_expected_first_update_of_a_reused_batch_moves_what_is_said() {
         let task = &tasks().unwrap()[0];
-        let (entrant, configured) = &entrants(task).unwrap()[0];
+        let (entry, configured) = &entries(task).unwrap()[0];
         let method = configured.method.as_ref();
-        let rate = reuse_rate(task, entrant, method).unwrap().unwrap();
+        let rate = reuse_rate(task, entry, method).unwrap().unwrap();
         let (tree, start) = (&task.tree, &task.start);
         // Batches have eight responses.
-        let groups = Groups::new(tree, start, start, Ratios::Sampler, 8, entrant.source).unwrap();
+        let groups = Groups::new(tree, start, start, Ratios::Sampler, 8, entry.source).unwrap();
         let mut moved = start.clone();
         moved.step(&groups.expected(method), rate);
         assert!((divergence(tree, start, &moved) - 0.01).abs() < 1e-9);
     }
 
     #[test]
-    fn everyone_takes_part_but_those_whose_evidence_needs_a_network_or_is_drawn() {
+    fn everyone_takes_part_but_those_whose_inputs_need_a_network_or_are_drawn() {
         let task = &tasks().unwrap()[0];
-        let present: Vec<_> = entrants(task).unwrap().iter().map(|(e, _)| e.name).collect();
-        let missing: Vec<_> =
-            ENTRANTS.iter().map(|e| e.name).filter(|name| !present.contains(name)).collect();
-        assert_eq!(missing, ["OAR-P", "OAR-G", "SHEAR (recon.)", "GRPO, 1/T, beside OAR", "VinePPO, K = 8"]);
+        let present: Vec<_> = entries(task).unwrap().iter().map(|(e, _)| e.name).collect();
+        let missing: Vec<_> = ENTRIES.iter().map(|e| e.name).filter(|name| !present.contains(name)).collect();
+        assert_eq!(
+            missing,
+            ["OAR-P", "OAR-G", "SHEAR (recon.)", "GRPO, 1/T, with OAR's policy", "VinePPO, K = 8"]
+        );
     }
 }

@@ -255,7 +255,7 @@ fn measure(name: String, tree: &Tree, sampler: &Tabular, updated: &Tabular) -> P
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::atlas::entrants::Source;
+    use crate::atlas::entries::Source;
     use crate::atlas::multisets::{Groups, Ratios};
 
     #[test]

@@ -181,7 +181,7 @@ fn part(credit: &Credit, keep: &dyn Fn(f64) -> bool) -> Credit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::atlas::entrants::Source;
+    use crate::atlas::entries::Source;
     use crate::atlas::multisets::Ratios;
     use crate::atlas::off_policy::pairs::{ascent, tasks};
     use grpo_lambda::methods;

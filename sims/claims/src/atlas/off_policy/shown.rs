@@ -3,7 +3,7 @@
 use super::measure::{FIRST_STEP, Numbers, STALE, TEMPERATURES, UPDATES};
 use super::pairs::{Q, traces};
 use super::row::{Mode, Regions, Row, mean_cosine, mean_share, methods};
-use crate::atlas::entrants::BASELINE;
+use crate::atlas::entries::BASELINE;
 use crate::experiments::common::record::{Record, table};
 use crate::experiments::common::{distinct, heat, mean};
 use crate::figure::{Axis, Figure, Panel};

@@ -45,7 +45,7 @@ pub(super) struct Expectation {
     pub(super) how: String,
 }
 
-/// The expectation of a method. `repeats`: whether its evidence is the same when asked for twice; random evidence cannot be summed over.
+/// The expectation of a method. `repeats`: whether its extra inputs are the same when asked for twice; random inputs cannot be summed over.
 pub(super) fn expectation(
     method: &dyn Method,
     situation: &Situation,

@@ -3,7 +3,7 @@
 use super::measure::Atlas;
 use super::overall::{BUDGET, Overall, SHARP, names, overall, unbiased};
 use super::row::{Column, GROUP, Row};
-use crate::atlas::entrants::{BASELINE, ENTRANTS, Entrant, Family};
+use crate::atlas::entries::{BASELINE, ENTRIES, Entry, Family};
 use crate::experiment::{Finding, Verdict};
 use crate::experiments::common::{holds_or, largest};
 use grpo_lambda_stats::mean;
@@ -22,27 +22,27 @@ pub(super) fn findings(atlas: &Atlas) -> Vec<Finding> {
     ]
 }
 
-/// The most readings that a finding shows.
+/// The most variants that a finding shows.
 const MOST: usize = 5;
 
-/// Shows these columns of the first of some readings.
-fn showing(finding: Finding, readings: &[&str], columns: &[&str]) -> Finding {
-    let some = &readings[..readings.len().min(MOST)];
+/// Shows these columns of the first of some variants.
+fn showing(finding: Finding, variants: &[&str], columns: &[&str]) -> Finding {
+    let some = &variants[..variants.len().min(MOST)];
     if some.is_empty() {
         return finding;
     }
     finding.rows("summary", &[&["method"], columns].concat()).only("method", some)
 }
 
-/// The names of some readings in the order of a number.
+/// The names of some variants in the order of a number.
 fn by<'a>(all: impl Iterator<Item = &'a Overall>, number: fn(&Overall) -> f64) -> Vec<&'static str> {
     let mut all: Vec<&Overall> = all.collect();
     all.sort_by(|a, b| number(a).total_cmp(&number(b)));
-    all.into_iter().map(|o| o.entrant.name).collect()
+    all.into_iter().map(|o| o.entry.name).collect()
 }
 
 fn place(name: &str) -> Option<usize> {
-    ENTRANTS.iter().position(|e| e.name == name)
+    ENTRIES.iter().position(|e| e.name == name)
 }
 
 fn headline(all: &[Overall]) -> Finding {
@@ -69,7 +69,7 @@ fn headline(all: &[Overall]) -> Finding {
         ("with values", Family::Value),
     ];
     let finding = families.into_iter().fold(finding, |finding, (name, family)| {
-        finding.value(name, names(good().filter(|o| o.entrant.family == family)))
+        finding.value(name, names(good().filter(|o| o.entry.family == family)))
     });
     showing(finding, &turned, &["unbiased on", "mean cosine", "lowest cosine", "on task"])
         .note("Of the others those with the lowest cosines are shown. Where a cell is simulated, unbiased means within three standard errors.")
@@ -79,9 +79,9 @@ fn headline(all: &[Overall]) -> Finding {
 fn equal_lengths(atlas: &Atlas, all: &[Overall]) -> Finding {
     let equal: Vec<&str> =
         atlas.tasks.iter().filter(|t| t.equal_lengths()).map(|t| t.name.as_str()).collect();
-    let turned = || all.iter().filter(|o| o.entrant.family == Family::Group && o.unbiased < o.tasks);
+    let turned = || all.iter().filter(|o| o.entry.family == Family::Group && o.unbiased < o.tasks);
     let turned_when_equal = |o: &&Overall| {
-        let rows = place(o.entrant.name).into_iter().flat_map(|e| atlas.rows_of(e, GROUP));
+        let rows = place(o.entry.name).into_iter().flat_map(|e| atlas.rows_of(e, GROUP));
         let mut possible = rows.filter(|row| row.how != "impossible");
         possible.any(|row| equal.contains(&row.task.as_str()) && !unbiased(row))
     };
@@ -117,8 +117,7 @@ fn reversal(all: &[Overall], [grpo, traced]: [f64; 2]) -> Finding {
 
 fn lambda(all: &[Overall]) -> Finding {
     let names = ["GRPO-λ recent", BASELINE];
-    let [traced, plain] =
-        names.map(|name| all.iter().find(|o| o.entrant.name == name).map(|o| o.mean_cosine));
+    let [traced, plain] = names.map(|name| all.iter().find(|o| o.entry.name == name).map(|o| o.mean_cosine));
     let statement = "GRPO-λ (recent) turns away from the gradient no more than GRPO";
     let ok = traced.zip(plain).is_some_and(|(traced, plain)| traced >= plain - 1e-6);
     let finding = Finding::new("lambda", statement, holds_or(ok, "its mean cosine is lower"));
@@ -150,7 +149,7 @@ fn rescaling(atlas: &Atlas) -> Finding {
     })
 }
 
-/// A reading with a trace against the reading of GRPO that differs from it only by the trace.
+/// A variant with a trace against the variant of GRPO that differs from it only by the trace.
 fn tracing(atlas: &Atlas, all: &[Overall]) -> Finding {
     const CLAMPED: &str = "GRPO, clamp -0.1";
     let pairs = [
@@ -193,7 +192,7 @@ fn tracing(atlas: &Atlas, all: &[Overall]) -> Finding {
 fn equal_cost(all: &[Overall]) -> Finding {
     let paid = |o: &&Overall| o.mse_at_budget.is_some();
     let order = by(all.iter().filter(paid), |o| o.mse_at_budget.unwrap_or(f64::INFINITY));
-    let family = |name: &&&str| place(name).is_some_and(|e| ENTRANTS[e].family == Family::Group);
+    let family = |name: &&&str| place(name).is_some_and(|e| ENTRIES[e].family == Family::Group);
     let plain = order.iter().find(family).copied();
     let first = order.first().copied();
     let verdict = match first.filter(|first| Some(*first) != plain) {
@@ -212,13 +211,13 @@ fn equal_cost(all: &[Overall]) -> Finding {
 
 fn credit(atlas: &Atlas) -> Finding {
     let rank = |row: &Row| row.get(Column::CreditRankCorrelation).filter(|_| row.exact());
-    let per_token = |e: &Entrant| e.family != Family::Group && e.method != ENTRANTS[0].method;
-    // A reading's mean correlation, and the baseline's on the same tasks.
-    let compared = ENTRANTS.iter().enumerate().filter(|(_, e)| per_token(e)).filter_map(|(e, entrant)| {
+    let per_token = |e: &Entry| e.family != Family::Group && e.method != ENTRIES[0].method;
+    // A variant's mean correlation, and the baseline's on the same tasks.
+    let compared = ENTRIES.iter().enumerate().filter(|(_, e)| per_token(e)).filter_map(|(e, entry)| {
         let pairs = atlas.rows_of(e, GROUP).zip(atlas.rows_of(0, GROUP));
         let (own, base): (Vec<f64>, Vec<f64>) =
             pairs.filter_map(|(own, base)| Some((rank(own)?, rank(base)?))).unzip();
-        Some((entrant.name, [mean(&own)?, mean(&base)?], own.len()))
+        Some((entry.name, [mean(&own)?, mean(&base)?], own.len()))
     });
     let mut ranked: Vec<_> = compared.collect();
     ranked.sort_by(|(_, [a, b], _), (_, [c, d], _)| (a - b).total_cmp(&(c - d)));
@@ -243,7 +242,7 @@ pub(super) mod tests {
     use crate::atlas::tasks::tasks;
     use crate::experiments::common::words;
 
-    /// Two tasks, of equal and of varying lengths, on which every entrant's expected update is a multiple of the gradient.
+    /// Two tasks, of equal and of varying lengths, on which every entry's expected update is a multiple of the gradient.
     fn unbiased() -> Atlas {
         unbiased_on(|task| ["pivot", "fork"].contains(&task))
     }
@@ -251,12 +250,12 @@ pub(super) mod tests {
     /// An atlas of some tasks, as [`unbiased`] has it. TEMPO errs less than all others.
     pub(in crate::atlas::updates) fn unbiased_on(keep: impl Fn(&str) -> bool) -> Atlas {
         let tasks: Vec<_> = tasks(false).unwrap().into_iter().filter(|t| keep(&t.name)).collect();
-        let rows = tasks.iter().map(|task| ENTRANTS.iter().map(|e| vec![row(task, e)]).collect()).collect();
+        let rows = tasks.iter().map(|task| ENTRIES.iter().map(|e| vec![row(task, e)]).collect()).collect();
         Atlas { residuals: vec![0.0; tasks.len()], tasks, groups: vec![GROUP], rows, uncut: [1.0; 2] }
     }
 
-    fn row(task: &crate::training::Task, entrant: &crate::atlas::entrants::Entrant) -> Row {
-        let mut row = Row::new(task, entrant, GROUP);
+    fn row(task: &crate::training::Task, entry: &crate::atlas::entries::Entry) -> Row {
+        let mut row = Row::new(task, entry, GROUP);
         row.how = "exact".into();
         for column in [
             Column::Bias,
@@ -271,17 +270,17 @@ pub(super) mod tests {
         for column in [Column::Cosine, Column::Passes, Column::CreditRankCorrelation, Column::CreditR2] {
             row.set(column, 1.0);
         }
-        row.set(Column::Mse, if entrant.name == "TEMPO" { 0.4 } else { 0.5 });
+        row.set(Column::Mse, if entry.name == "TEMPO" { 0.4 } else { 0.5 });
         row
     }
 
     pub(in crate::atlas::updates) fn row_of<'a>(
         atlas: &'a mut Atlas,
         task: &str,
-        entrant: &str,
+        entry: &str,
     ) -> &'a mut Row {
         let t = atlas.tasks.iter().position(|t| t.name == task).unwrap();
-        let e = ENTRANTS.iter().position(|e| e.name == entrant).unwrap();
+        let e = ENTRIES.iter().position(|e| e.name == entry).unwrap();
         &mut atlas.rows[t][e][0]
     }
 
@@ -289,11 +288,11 @@ pub(super) mod tests {
     const W: &str = "Holds when";
     const F: &str = "Fails";
 
-    /// The verdicts after changes to [`unbiased`]: task, entrant, column, value.
+    /// The verdicts after changes to [`unbiased`]: task, entry, column, value.
     fn after(changes: &[(&str, &str, Column, f64)]) -> Vec<&'static str> {
         let mut atlas = unbiased();
-        for &(task, entrant, column, value) in changes {
-            row_of(&mut atlas, task, entrant).set(column, value);
+        for &(task, entry, column, value) in changes {
+            row_of(&mut atlas, task, entry).set(column, value);
         }
         words(&findings(&atlas))
     }
@@ -320,12 +319,12 @@ pub(super) mod tests {
         let rank = Column::CreditRankCorrelation;
         let mut atlas = unbiased();
         row_of(&mut atlas, "fork", "RLOO").set(rank, 0.5);
-        row_of(&mut atlas, "fork", "GRPO, 1/T, beside OAR").set(rank, 0.5);
+        row_of(&mut atlas, "fork", "GRPO, 1/T, with OAR's policy").set(rank, 0.5);
         let sampled = row_of(&mut atlas, "fork", "VinePPO, K = 8");
         sampled.how = "sampled".into();
         sampled.set(rank, 0.7);
         assert_eq!(credit(&atlas).verdict, Verdict::Holds);
-        let vine = |atlas: &Atlas| overall(atlas).into_iter().find(|o| o.entrant.name == "VinePPO, K = 8");
+        let vine = |atlas: &Atlas| overall(atlas).into_iter().find(|o| o.entry.name == "VinePPO, K = 8");
         assert_eq!(vine(&atlas).unwrap().mean(rank), None, "no cell of a table has the noise of a mean");
         assert_eq!(vine(&unbiased()).unwrap().mean(rank), Some(1.0));
         // Where one has no number the other's does not count.

@@ -1,17 +1,17 @@
-//! Every entrant on every task at every group size.
+//! Every entry on every task at every group size.
 
 use super::anatomy::anatomy;
 use super::expectation::{Effort, expectation};
 use super::row::{Column, GROUP, Row};
-use crate::atlas::entrants::{ENTRANTS, Entrant, Source};
+use crate::atlas::entries::{ENTRIES, Entry, Source};
 use crate::atlas::tasks::tasks;
 use crate::experiment::Context;
 use crate::training::Task;
 use grpo_lambda::methods;
-use grpo_lambda_mdp::evidence::{Exact, Provider, critic, rollouts::Completions};
 use grpo_lambda_mdp::expected::{Situation, cosine, implied_mean};
+use grpo_lambda_mdp::extra_inputs::{Exact, Provider, critic, rollouts::Completions};
 use grpo_lambda_mdp::zoo::{EosHazardDependent, Family as _};
-use grpo_lambda_mdp::{Maskable, MaskableEvidence, Oracle, Tabular};
+use grpo_lambda_mdp::{Maskable, MaskableInputs, Oracle, Tabular};
 use rayon::prelude::*;
 
 pub(super) struct Size {
@@ -37,7 +37,7 @@ impl Size {
 pub(super) struct Atlas {
     pub(super) tasks: Vec<Task>,
     pub(super) groups: Vec<usize>,
-    /// `[task][entrant][group]`.
+    /// `[task][entry][group]`.
     pub(super) rows: Vec<Vec<Vec<Row>>>,
     /// Distance of the start policies from those whose input can be masked, by task.
     pub(super) residuals: Vec<f64>,
@@ -45,9 +45,9 @@ pub(super) struct Atlas {
     pub(super) uncut: [f64; 2],
 }
 
-/// The seed of an entrant on a task: streams of their own, whatever runs beside.
-pub(super) fn seed_of(seed: u64, task: usize, entrant: usize) -> u64 {
-    seed.wrapping_add(((task as u64) << 32) + ((entrant as u64) << 16))
+/// The seed of an entry on a task: streams of their own, whatever runs at the same time.
+pub(super) fn seed_of(seed: u64, task: usize, entry: usize) -> u64 {
+    seed.wrapping_add(((task as u64) << 32) + ((entry as u64) << 16))
 }
 
 pub(super) fn measure(context: &Context, size: &Size) -> anyhow::Result<Atlas> {
@@ -57,19 +57,19 @@ pub(super) fn measure(context: &Context, size: &Size) -> anyhow::Result<Atlas> {
     let masked_tasks: Vec<MaskedTask> =
         tasks.into_par_iter().map(|task| MaskedTask::new(task, context.seed)).collect();
     let pairs: Vec<(usize, usize)> =
-        (0..masked_tasks.len()).flat_map(|t| (0..ENTRANTS.len()).map(move |e| (t, e))).collect();
+        (0..masked_tasks.len()).flat_map(|t| (0..ENTRIES.len()).map(move |e| (t, e))).collect();
     let done = context.pieces(0.05..0.9, pairs.len());
     let work = |&(t, e): &(usize, usize)| -> anyhow::Result<Vec<Row>> {
-        let (masked, entrant) = (&masked_tasks[t], &ENTRANTS[e]);
-        let key = format!("{} | {}", masked.task.name, entrant.name);
+        let (masked, entry) = (&masked_tasks[t], &ENTRIES[e]);
+        let key = format!("{} | {}", masked.task.name, entry.name);
         let rows = context
             .store
-            .piece(&key, || piece(masked, entrant, &size.groups, size.effort, seed_of(context.seed, t, e)))?;
+            .piece(&key, || piece(masked, entry, &size.groups, size.effort, seed_of(context.seed, t, e)))?;
         done(&masked.task.name);
         Ok(rows)
     };
     let flat = pairs.par_iter().map(work).collect::<anyhow::Result<Vec<_>>>()?;
-    let rows = flat.chunks(ENTRANTS.len()).map(<[_]>::to_vec).collect();
+    let rows = flat.chunks(ENTRIES.len()).map(<[_]>::to_vec).collect();
     let residuals = masked_tasks.iter().map(|masked| masked.residual).collect();
     let tasks: Vec<Task> = masked_tasks.into_iter().map(|masked| masked.task).collect();
     Ok(Atlas { tasks, groups: size.groups.clone(), rows, residuals, uncut: uncut()? })
@@ -89,17 +89,17 @@ fn uncut() -> anyhow::Result<[f64; 2]> {
 }
 
 impl Atlas {
-    /// An entrant's rows over tasks at a group size.
-    pub(super) fn rows_of(&self, entrant: usize, g: usize) -> impl Iterator<Item = &Row> {
+    /// An entry's rows over tasks at a group size.
+    pub(super) fn rows_of(&self, entry: usize, g: usize) -> impl Iterator<Item = &Row> {
         let k = self.groups.iter().position(|&x| x == g);
-        self.rows.iter().filter_map(move |task| task[entrant].get(k?))
+        self.rows.iter().filter_map(move |task| task[entry].get(k?))
     }
 }
 
 /// Hidden units and steps of the fit of the policy with maskable input.
 const MASKED: (usize, usize) = (8, 400);
 
-/// The most responses of a task on which an entrant that compares responses in pairs at length takes part.
+/// The most responses of a task on which an entry that compares responses in pairs at length takes part.
 const PAIRWISE: usize = 64;
 
 /// A task with the maskable policy nearest to its start policy.
@@ -119,66 +119,67 @@ impl MaskedTask {
         MaskedTask { task, maskable, table, residual }
     }
 
-    /// The policy that an entrant samples from and updates.
-    fn policy(&self, entrant: &Entrant) -> &Tabular {
-        if entrant.source == Source::Masked { &self.table } else { &self.task.start }
+    /// The policy that an entry samples from and updates.
+    fn policy(&self, entry: &Entry) -> &Tabular {
+        if entry.source == Source::Masked { &self.table } else { &self.task.start }
     }
 }
 
-/// The evidence of an entrant, and whether asking twice gives it twice.
+/// The extra inputs of an entry, and whether asking twice gives them twice.
 fn provider<'t>(
-    entrant: &Entrant,
+    entry: &Entry,
     masked: &'t MaskedTask,
     oracle: &Oracle<'t>,
     seed: u64,
 ) -> (Box<dyn Provider + 't>, bool) {
     let exact = Exact::new(oracle);
-    match entrant.source {
+    match entry.source {
         Source::Table => (Box::new(exact), true),
         Source::NoisyCritic(scale) => (Box::new(exact.with_critic(critic::noisy(oracle, scale, seed))), true),
         Source::ConstantCritic => (Box::new(exact.with_critic(critic::constant(oracle, oracle.j))), true),
         Source::Completions(k) => (Box::new(Completions::new(oracle, &masked.task.start, k, seed)), false),
-        Source::Masked => (Box::new(MaskableEvidence::new(&masked.task.tree, masked.maskable.clone())), true),
+        Source::Masked => (Box::new(MaskableInputs::new(&masked.task.tree, masked.maskable.clone())), true),
     }
 }
 
-/// The rows of an entrant at these group sizes.
+/// The rows of an entry at these group sizes.
 pub(super) fn piece(
     masked: &MaskedTask,
-    entrant: &Entrant,
+    entry: &Entry,
     groups: &[usize],
     effort: Effort,
     seed: u64,
 ) -> anyhow::Result<Vec<Row>> {
-    groups.iter().map(|&g| row(masked, entrant, g, effort, seed)).collect()
+    groups.iter().map(|&g| row(masked, entry, g, effort, seed)).collect()
 }
 
-fn row(masked: &MaskedTask, entrant: &Entrant, g: usize, effort: Effort, seed: u64) -> anyhow::Result<Row> {
+fn row(masked: &MaskedTask, entry: &Entry, g: usize, effort: Effort, seed: u64) -> anyhow::Result<Row> {
     let tree = &masked.task.tree;
-    let policy = masked.policy(entrant);
+    let policy = masked.policy(entry);
     let oracle = Oracle::new(tree, policy);
-    let method = entrant.build(tree)?;
-    let (evidence, repeats) = provider(entrant, masked, &oracle, seed);
-    let mut row = Row::new(&masked.task, entrant, g);
+    let method = entry.build(tree)?;
+    let (extra_inputs, repeats) = provider(entry, masked, &oracle, seed);
+    let mut row = Row::new(&masked.task, entry, g);
     row.set(Column::J, oracle.j);
-    row.set(Column::Passes, entrant.cost.responses(&oracle));
-    if entrant.source == Source::Masked {
+    row.set(Column::Passes, entry.cost.responses(&oracle));
+    if entry.source == Source::Masked {
         row.set(Column::FitKl, masked.residual);
     }
-    if let Err(missing) = method.require(&evidence.kinds()) {
+    if let Err(missing) = method.require(&extra_inputs.kinds()) {
         row.impossible(&missing.to_string());
         return Ok(row);
     }
-    if entrant.pairwise && tree.leaf_count() > PAIRWISE {
+    if entry.pairwise && tree.leaf_count() > PAIRWISE {
         row.impossible(&format!(
             "a transport problem per pair of responses: simulated on tasks of at most {PAIRWISE} responses only"
         ));
         return Ok(row);
     }
-    let situation = Situation { evidence: Some(evidence.as_ref()), ..Situation::on_policy(tree, policy, g) };
+    let situation =
+        Situation { extra_inputs: Some(extra_inputs.as_ref()), ..Situation::on_policy(tree, policy, g) };
     // The error at other group sizes is mostly spread, to which the mean adds little.
     let effort = if g == GROUP { effort } else { effort.over(4.0) };
-    let effort = if entrant.pairwise { effort.over(8.0) } else { effort };
+    let effort = if entry.pairwise { effort.over(8.0) } else { effort };
     let found = expectation(method.method.as_ref(), &situation, effort, repeats, seed);
     row.fill(&found, anatomy(&found, &oracle));
     Ok(row)

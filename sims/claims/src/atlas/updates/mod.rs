@@ -1,6 +1,6 @@
-//! `atlas_updates`: the expected update of every entrant on every task against the policy gradient, exactly where a sum is feasible.
+//! `atlas_updates`: the expected update of every entry on every task against the policy gradient, exactly where a sum is feasible.
 //!
-//! One update is one group of `G` responses to one prompt, on-policy, from the task's start policy. A row is an entrant on a task at a group size.
+//! One update is one group of `G` responses to one prompt, on-policy, from the task's start policy. A row is an entry on a task at a group size.
 
 mod anatomy;
 mod expectation;

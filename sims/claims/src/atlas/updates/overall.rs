@@ -1,17 +1,17 @@
-//! Every entrant over all tasks.
+//! Every entry over all tasks.
 
 use super::measure::Atlas;
 use super::row::{Column, GROUP, Row};
-use crate::atlas::entrants::{BASELINE, ENTRANTS, Entrant};
+use crate::atlas::entries::{BASELINE, ENTRIES, Entry};
 use crate::experiments::common::list;
 use grpo_lambda_stats::{OverTasks, holm};
 
 /// Responses written or scored for one update, at which costs are compared.
 pub(super) const BUDGET: f64 = 16.0;
 
-/// One entrant over all tasks.
+/// One entry over all tasks.
 pub(super) struct Overall {
-    pub(super) entrant: &'static Entrant,
+    pub(super) entry: &'static Entry,
     pub(super) tasks: usize,
     pub(super) sampled: usize,
     pub(super) unbiased: usize,
@@ -25,7 +25,7 @@ pub(super) struct Overall {
     pub(super) mse: f64,
     /// Its error minus the baseline's, by task, with the tasks as the sample.
     pub(super) beyond_baseline: Option<OverTasks>,
-    /// The p-value of that difference, corrected for the number of entrants (Holm).
+    /// The p-value of that difference, corrected for the number of entries (Holm).
     pub(super) p_holm: f64,
     pub(super) mse_bias: f64,
     pub(super) mse_variance: f64,
@@ -83,9 +83,9 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Every entrant over all tasks, in groups of [`GROUP`].
+/// Every entry over all tasks, in groups of [`GROUP`].
 pub(super) fn overall(atlas: &Atlas) -> Vec<Overall> {
-    let summary = |(e, entrant): (usize, &'static Entrant)| {
+    let summary = |(e, entry): (usize, &'static Entry)| {
         let rows: Vec<&Row> = atlas.rows_of(e, GROUP).filter(|row| row.how != "impossible").collect();
         let column = |column| rows.iter().filter_map(move |row| row.get(column));
         let extreme = |column, sign: f64| {
@@ -106,9 +106,9 @@ pub(super) fn overall(atlas: &Atlas) -> Vec<Overall> {
         };
         let beyond: Vec<f64> = rows.iter().filter_map(beyond).collect();
         // Noise breaks the ties of tokens with one advantage, which no number of draws mends.
-        let told = |name| !CREDIT.contains(&name) || rows.iter().all(|row| row.exact());
+        let reported = |name| !CREDIT.contains(&name) || rows.iter().all(|row| row.exact());
         Overall {
-            entrant,
+            entry,
             beyond_baseline: OverTasks::new(&beyond),
             p_holm: 1.0,
             tasks: rows.len(),
@@ -123,18 +123,18 @@ pub(super) fn overall(atlas: &Atlas) -> Vec<Overall> {
             mse_variance: mean(column(Column::MseVariance)).unwrap_or(f64::NAN),
             mse_at_budget: paid.and_then(|v| mean(v.into_iter())),
             passes: mean(column(Column::Passes)).unwrap_or(f64::NAN),
-            means: MEANS.map(|name| mean(column(name)).filter(|_| told(name))).to_vec(),
+            means: MEANS.map(|name| mean(column(name)).filter(|_| reported(name))).to_vec(),
         }
     };
-    let mut all: Vec<Overall> = ENTRANTS.iter().enumerate().map(summary).collect();
-    let mut others: Vec<&mut Overall> = all.iter_mut().filter(|o| o.entrant.name != BASELINE).collect();
+    let mut all: Vec<Overall> = ENTRIES.iter().enumerate().map(summary).collect();
+    let mut others: Vec<&mut Overall> = all.iter_mut().filter(|o| o.entry.name != BASELINE).collect();
     let p = |o: &&mut Overall| o.beyond_baseline.as_ref().map_or(1.0, |over| over.p);
     let corrected = holm(&others.iter().map(p).collect::<Vec<_>>());
     others.iter_mut().zip(corrected).for_each(|(o, p)| o.p_holm = p);
     all
 }
 
-/// The names of some entrants; `none` if there is none.
+/// The names of some entries; `none` if there is none.
 pub(super) fn names<'a>(all: impl Iterator<Item = &'a Overall>) -> String {
-    list(&all.map(|o| o.entrant.name).collect::<Vec<_>>())
+    list(&all.map(|o| o.entry.name).collect::<Vec<_>>())
 }

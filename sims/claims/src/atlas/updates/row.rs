@@ -1,7 +1,7 @@
-//! A row of the atlas: an entrant on a task at a group size.
+//! A row of the atlas: an entry on a task at a group size.
 
 use super::expectation::Expectation;
-use crate::atlas::entrants::Entrant;
+use crate::atlas::entries::Entry;
 use crate::training::Task;
 use serde::{Deserialize, Serialize};
 
@@ -66,10 +66,10 @@ pub(super) struct Row {
 }
 
 impl Row {
-    pub(super) fn new(task: &Task, entrant: &Entrant, group: usize) -> Row {
+    pub(super) fn new(task: &Task, entry: &Entry, group: usize) -> Row {
         Row {
             task: task.name.clone(),
-            method: entrant.name.into(),
+            method: entry.name.into(),
             group,
             how: String::new(),
             reason: String::new(),

@@ -3,7 +3,7 @@
 use super::measure::{Atlas, MaskedTask, Size, piece, seed_of};
 use super::overall::{MEANS, Overall, overall};
 use super::row::{Column, GROUP, Row};
-use crate::atlas::entrants::{BASELINE, ENTRANTS, Entrant, Extra, Family};
+use crate::atlas::entries::{BASELINE, ENTRIES, Entry, Extra, Family};
 use crate::atlas::tasks::tasks;
 use crate::experiments::common::heat;
 use crate::experiments::common::record::{Record, table};
@@ -24,12 +24,12 @@ pub(super) fn tables(atlas: &Atlas) -> Vec<(String, Table)> {
     ]
 }
 
-fn long_row(row: &Row, entrant: &Entrant, task: &Task) -> Record {
+fn long_row(row: &Row, entry: &Entry, task: &Task) -> Record {
     let names = Record::default()
         .with("task", task.name.as_str())
-        .with("method", entrant.name)
-        .with("family", entrant.family.name())
-        .with("provenance", entrant.provenance().name())
+        .with("method", entry.name)
+        .with("family", entry.family.name())
+        .with("provenance", entry.provenance().name())
         .with("group", row.group)
         .with("how", row.how.as_str());
     numbers(names, row, &Column::ALL).with("reason", row.reason.as_str())
@@ -40,16 +40,16 @@ fn numbers(record: Record, row: &Row, columns: &[Column]) -> Record {
     columns.iter().fold(record, |record, &column| record.with(column.name(), row.get(column)))
 }
 
-/// One row per task and entrant, in groups of [`GROUP`].
+/// One row per task and entry, in groups of [`GROUP`].
 fn long(atlas: &Atlas) -> Table {
-    table(atlas.tasks.iter().zip(&atlas.rows).flat_map(|(task, by_entrant)| {
-        ENTRANTS.iter().zip(by_entrant).flat_map(move |(entrant, rows)| {
-            rows.iter().filter(|row| row.group == GROUP).map(move |row| long_row(row, entrant, task))
+    table(atlas.tasks.iter().zip(&atlas.rows).flat_map(|(task, by_entry)| {
+        ENTRIES.iter().zip(by_entry).flat_map(move |(entry, rows)| {
+            rows.iter().filter(|row| row.group == GROUP).map(move |row| long_row(row, entry, task))
         })
     }))
 }
 
-/// One row per task, entrant and group size: the error of one update.
+/// One row per task, entry and group size: the error of one update.
 fn error(atlas: &Atlas) -> Table {
     use Column::{Cosine, Mse, MseBias, MseSe, MseVariance, TraceCovariance};
     let possible = atlas.rows.iter().flatten().flatten().filter(|row| row.how != "impossible");
@@ -63,7 +63,7 @@ fn error(atlas: &Atlas) -> Table {
     }))
 }
 
-/// One row per entrant: what a reader asks first.
+/// One row per entry: what a reader asks first.
 fn summary(atlas: &Atlas) -> Table {
     table(overall(atlas).into_iter().map(|o| {
         let (sign_agreement, rank_correlation) =
@@ -73,8 +73,8 @@ fn summary(atlas: &Atlas) -> Table {
             if reversed > 0.0 { format!("{} ({at})", significant(reversed, 2)) } else { "0".into() };
         let (worst, on_task) = o.worst;
         Record::default()
-            .with("method", o.entrant.name)
-            .with("provenance", o.entrant.provenance().name())
+            .with("method", o.entry.name)
+            .with("provenance", o.entry.provenance().name())
             .with("unbiased on", format!("{} of {}", o.unbiased, o.tasks))
             .with("mean cosine", o.mean_cosine)
             .with("lowest cosine", worst)
@@ -88,10 +88,10 @@ fn summary(atlas: &Atlas) -> Table {
     }))
 }
 
-/// One row per entrant: its bias and its error taken apart.
+/// One row per entry: its bias and its error taken apart.
 fn parts(atlas: &Atlas) -> Table {
     table(overall(atlas).into_iter().map(|o| {
-        let names = Record::default().with("method", o.entrant.name).with("family", o.entrant.family.name());
+        let names = Record::default().with("method", o.entry.name).with("family", o.entry.family.name());
         let means = MEANS.into_iter().zip(o.means);
         means
             .fold(names, |record, (column, mean)| record.with(column.name(), mean))
@@ -102,10 +102,10 @@ fn parts(atlas: &Atlas) -> Table {
     }))
 }
 
-/// One row per entrant: what it costs, needs and rests on, and its command.
+/// One row per entry: what it costs, needs and rests on, and its command.
 fn costs(atlas: &Atlas) -> Table {
     table(overall(atlas).into_iter().map(|o| {
-        let e = o.entrant;
+        let e = o.entry;
         Record::default()
             .with("method", e.name)
             .with("family", e.family.name())
@@ -145,25 +145,25 @@ fn task_list(atlas: &Atlas) -> Table {
     }))
 }
 
-/// `entrants` by name on the first `tasks_taken` tasks, as the quick version has them at the group size of its main table.
+/// `entries` by name on the first `tasks_taken` tasks, as the quick version has them at the group size of its main table.
 ///
 /// # Errors
-/// If a task or an entrant cannot be built.
-pub fn excerpt(seed: u64, tasks_taken: usize, entrants: &[&str]) -> anyhow::Result<Table> {
+/// If a task or an entry cannot be built.
+pub fn excerpt(seed: u64, tasks_taken: usize, entries: &[&str]) -> anyhow::Result<Table> {
     let effort = Size::new(false).effort;
     let mut records = Vec::new();
     for (t, task) in tasks(false)?.into_iter().take(tasks_taken).enumerate() {
         let masked = MaskedTask::new(task, seed);
-        for (e, entrant) in ENTRANTS.iter().enumerate().filter(|(_, e)| entrants.contains(&e.name)) {
-            for row in piece(&masked, entrant, &[GROUP], effort, seed_of(seed, t, e))? {
-                records.push(long_row(&row, entrant, &masked.task));
+        for (e, entry) in ENTRIES.iter().enumerate().filter(|(_, e)| entries.contains(&e.name)) {
+            for row in piece(&masked, entry, &[GROUP], effort, seed_of(seed, t, e))? {
+                records.push(long_row(&row, entry, &masked.task));
             }
         }
     }
     Ok(table(records))
 }
 
-/// The readings whose rows stand on the page.
+/// The variants whose rows stand on the page.
 const ON_PAGE: [&str; 12] = [
     BASELINE,
     "GRPO, 1/T",
@@ -220,15 +220,15 @@ fn map_title(all: &[Overall]) -> String {
     let good = all.iter().filter(|o| o.unbiased == o.tasks).count();
     let worst = all.iter().min_by(|a, b| a.worst.0.total_cmp(&b.worst.0));
     let worst = worst.filter(|o| degrees(o.worst.0) >= 0.5).map_or(String::new(), |o| {
-        format!("; the largest angle is {:.0}° ({} on {})", degrees(o.worst.0), o.entrant.name, o.worst.1)
+        format!("; the largest angle is {:.0}° ({} on {})", degrees(o.worst.0), o.entry.name, o.worst.1)
     });
     format!(
-        "{good} of {} readings are shown to point along the policy gradient on every task{worst}",
+        "{good} of {} variants are shown to point along the policy gradient on every task{worst}",
         all.len()
     )
 }
 
-/// The angle between expected update and gradient, entrants by tasks.
+/// The angle between expected update and gradient, entries by tasks.
 fn map(atlas: &Atlas) -> Figure {
     let all = overall(atlas);
     let angle = |row: &Row| {
@@ -242,7 +242,7 @@ fn map(atlas: &Atlas) -> Figure {
             degrees(cosine).round()
         }
     };
-    let values = (0..ENTRANTS.len()).map(|e| atlas.rows_of(e, GROUP).map(angle).collect()).collect();
+    let values = (0..ENTRIES.len()).map(|e| atlas.rows_of(e, GROUP).map(angle).collect()).collect();
     let sampled: usize = all.iter().map(|o| o.sampled).sum();
     let rows: usize = all.iter().map(|o| o.tasks).sum();
     let caption = format!(
@@ -251,19 +251,18 @@ fn map(atlas: &Atlas) -> Figure {
         rows - sampled,
         equal = atlas.tasks.iter().take_while(|t| t.equal_lengths()).count()
     );
-    let groups =
-        FAMILIES.map(|(family, name)| (name, ENTRANTS.iter().filter(|e| e.family == family).count()));
+    let groups = FAMILIES.map(|(family, name)| (name, ENTRIES.iter().filter(|e| e.family == family).count()));
     let panel = Panel::new("")
         .x(Axis::new("task").categories(atlas.tasks.iter().map(|t| t.name.as_str())))
-        .y(Axis::new("").categories(ENTRANTS.iter().map(|e| e.name)).groups(groups))
+        .y(Axis::new("").categories(ENTRIES.iter().map(|e| e.name)).groups(groups))
         .mark(heat(values, (0.0, 90.0), true, "angle to the policy gradient (degrees)"));
     Figure::new(map_title(&all)).caption(caption).columns(1).panel_size(1060, 1010).panel(panel)
 }
 
-/// Entrants in the order of the figure.
+/// Entries in the order of the figure.
 fn error_title(order: &[&Overall]) -> String {
     let free = order.iter().filter(|o| o.errs_less() && o.passes <= 1.0 + 1e-12);
-    let free: Vec<&str> = free.map(|o| o.entrant.name).collect();
+    let free: Vec<&str> = free.map(|o| o.entry.name).collect();
     let err = match free.as_slice() {
         [] => "no method is".to_owned(),
         [one] => format!("{one} is"),
@@ -272,7 +271,7 @@ fn error_title(order: &[&Overall]) -> String {
     format!("At no extra cost {err} shown to err less in one update than {BASELINE}, over tasks")
 }
 
-/// Differences of the error of one update from the baseline's, by entrant.
+/// Differences of the error of one update from the baseline's, by entry.
 fn errors(atlas: &Atlas) -> Figure {
     let all = overall(atlas);
     let mut order: Vec<&Overall> = all.iter().filter(|o| o.beyond_baseline.is_some()).collect();
@@ -283,14 +282,14 @@ fn errors(atlas: &Atlas) -> Figure {
          gradient, 1 - cos². Every method has groups of {GROUP} whatever it costs: values of a critic or of completions are not free.",
         atlas.tasks.len()
     );
-    let label = |o: &&Overall| format!("{}  [{:.3}]", o.entrant.name, o.lost);
+    let label = |o: &&Overall| format!("{}  [{:.3}]", o.entry.name, o.lost);
     let mut panel = Panel::new("")
         .x(format!("error of one update minus that of {BASELINE}"))
         .y(Axis::new("").categories(order.iter().map(label)))
         .vline(0.0, BASELINE);
     for (family, name) in FAMILIES {
         let span = |(i, o): (usize, &&Overall)| {
-            let over = o.beyond_baseline.as_ref().filter(|_| o.entrant.family == family)?;
+            let over = o.beyond_baseline.as_ref().filter(|_| o.entry.family == family)?;
             Some((i as f64, over.interval.low, over.interval.mid, over.interval.high))
         };
         panel = panel.spans(name, order.iter().enumerate().filter_map(span));
@@ -319,9 +318,9 @@ mod tests {
         let row = row_of(&mut atlas, "fork", "VinePPO, K = 8");
         row.how = "sampled".into();
         row.set(Column::CosineSe, 0.001);
-        let (shown, all) = (ENTRANTS.len() - 1, ENTRANTS.len());
+        let (shown, all) = (ENTRIES.len() - 1, ENTRIES.len());
         let along = |shown| {
-            format!("{shown} of {all} readings are shown to point along the policy gradient on every task")
+            format!("{shown} of {all} variants are shown to point along the policy gradient on every task")
         };
         assert_eq!(map_title(&overall(&atlas)), along(shown));
         row_of(&mut atlas, "pivot", "OAR-P").set(Column::Cosine, 0.5);
@@ -336,7 +335,7 @@ mod tests {
         // TEMPO errs less on every task.
         let after = |number: usize| {
             let all = overall(&unbiased_on(|task| names[..number].iter().any(|name| name == task)));
-            let tempo = all.iter().find(|o| o.entrant.name == "TEMPO").unwrap().beyond_baseline.clone();
+            let tempo = all.iter().find(|o| o.entry.name == "TEMPO").unwrap().beyond_baseline.clone();
             (tempo.unwrap().p, error_title(&all.iter().collect::<Vec<_>>()))
         };
         let (p, title) = after(8);

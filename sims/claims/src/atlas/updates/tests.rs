@@ -3,7 +3,7 @@ use super::expectation::{Effort, Expectation, expectation};
 use super::measure::{MaskedTask, piece};
 use super::row::{Column, GROUP};
 use super::*;
-use crate::atlas::entrants::ENTRANTS;
+use crate::atlas::entries::ENTRIES;
 use crate::atlas::tasks::tasks;
 use crate::experiment::{Context, Report};
 use crate::store::Store;
@@ -132,7 +132,7 @@ fn threads_change_nothing_and_a_resumed_run_has_the_rows_of_a_fresh_one() {
     // Stopped half-way: the second half of the lines is lost.
     let text = std::fs::read_to_string(&path).unwrap();
     let lines: Vec<&str> = text.lines().collect();
-    assert!(lines.len() > 4 * ENTRANTS.len());
+    assert!(lines.len() > 4 * ENTRIES.len());
     std::fs::write(&path, lines[..lines.len() / 2].join("\n") + "\n").unwrap();
     let second = Store::open(&path, "sim").unwrap();
     assert_eq!(second.len(), lines.len() / 2 - 1);
@@ -148,7 +148,7 @@ fn threads_change_nothing_and_a_resumed_run_has_the_rows_of_a_fresh_one() {
 fn every_cell_of_the_matrix_is_there_and_what_is_impossible_says_why() {
     let report = tiny(2, &Store::none());
     let long = &report.tables[0].1;
-    assert_eq!(long.rows.len(), 4 * ENTRANTS.len());
+    assert_eq!(long.rows.len(), 4 * ENTRIES.len());
     let place = |name: &str| long.column(name).unwrap();
     for row in &long.rows {
         let how = row[place("how")].format(3);
@@ -167,8 +167,8 @@ fn every_cell_of_the_matrix_is_there_and_what_is_impossible_says_why() {
 fn a_binary_only_method_on_real_rewards_is_a_row_with_a_reason() {
     let task = tasks(false).unwrap().into_iter().find(|t| t.name == "chain_partial").unwrap();
     let masked = MaskedTask::new(task, 1);
-    let entrant = ENTRANTS.iter().find(|e| e.method == "rlsd").unwrap();
-    let rows = piece(&masked, entrant, &[2], Size::new(false).effort, 1).unwrap();
+    let entry = ENTRIES.iter().find(|e| e.method == "rlsd").unwrap();
+    let rows = piece(&masked, entry, &[2], Size::new(false).effort, 1).unwrap();
     assert_eq!(rows[0].how, "impossible");
     assert!(rows[0].reason.contains("teacher_logps"), "{}", rows[0].reason);
     assert_eq!(rows[0].get(Column::Cosine), None);

@@ -1,6 +1,6 @@
 //! Findings.
 
-use super::{Arm, KL, LONG, Numbers, Reading, SYSTEMATIC, Trial};
+use super::{Arm, Effect, KL, LONG, Numbers, SYSTEMATIC, Trial};
 use crate::experiment::{Finding, Verdict};
 use crate::experiments::common::{holds_or, within_range};
 use crate::sentences::SentenceId;
@@ -16,7 +16,7 @@ const CLAMP: &str = "grpo clamp=-0.1";
 const TRACE: &str = "grpo_lambda clamp=none";
 const BOTH: &str = "grpo_lambda";
 const GRPO: &str = "grpo";
-/// The paper's KL term, behind the name of an arm without one.
+/// The paper's KL term, after the name of an arm without one.
 const TERM: &str = " beta=0.04";
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
@@ -40,14 +40,14 @@ pub(super) fn variance(n: &Numbers) -> Finding {
 
 /// The verdict on a statement that an arm has more than the first one.
 fn more(trial: &Trial, arm: &Arm) -> Verdict {
-    match arm.reading(&trial.protocol) {
-        Some(Reading::Higher) => Verdict::Holds,
-        Some(Reading::Lower) => Verdict::Fails("it has less".into()),
-        Some(Reading::Equivalent) => {
+    match arm.effect(&trial.protocol) {
+        Some(Effect::Higher) => Verdict::Holds,
+        Some(Effect::Lower) => Verdict::Fails("it has less".into()),
+        Some(Effect::Equivalent) => {
             Verdict::Fails(format!("they are equal, within {}", trial.protocol.margin))
         }
-        Some(Reading::Inconclusive) | None => {
-            Verdict::NotTold("the interval holds 0 and reaches beyond the margin of equality".into())
+        Some(Effect::Inconclusive) | None => {
+            Verdict::Inconclusive("the interval holds 0 and reaches beyond the margin of equality".into())
         }
     }
 }
@@ -103,12 +103,12 @@ fn divergence(n: &Numbers) -> Option<Finding> {
         trial.protocol.difference(values(BOTH)?, values(GRPO)?)
     };
     let pairs = [over_grpo("")?, over_grpo(TERM)?];
-    let verdict = match pairs.each_ref().map(|pair| trial.protocol.reading(pair)) {
-        [Reading::Higher, Reading::Higher] => Verdict::Holds,
-        both if both.iter().all(|r| matches!(r, Reading::Lower | Reading::Equivalent)) => {
+    let verdict = match pairs.each_ref().map(|pair| trial.protocol.effect(pair)) {
+        [Effect::Higher, Effect::Higher] => Verdict::Holds,
+        both if both.iter().all(|r| matches!(r, Effect::Lower | Effect::Equivalent)) => {
             Verdict::Fails("it is no larger at either β".into())
         }
-        [..] => Verdict::NotTold("the two values of β disagree, or an interval holds 0".into()),
+        [..] => Verdict::Inconclusive("the two values of β disagree, or an interval holds 0".into()),
     };
     let times = |d: &Difference| [d.interval.mid, d.interval.low, d.interval.high].map(f64::exp);
     let finding = showing(Finding::on(SentenceId::DivergenceOfTheClamp, verdict), trial);

@@ -12,7 +12,7 @@ use crate::experiments::common::{distinct, mean};
 use anyhow::Context as _;
 use findings::findings;
 use grpo_lambda_stats::{Interval, t_interval};
-use grpo_lambda_trials::{Difference, Verdict as Reading};
+use grpo_lambda_trials::{Difference, Verdict as Effect};
 use serde::Deserialize;
 use shown::{figures, tables};
 
@@ -55,7 +55,7 @@ const KL: usize = 2;
 
 /// The variance of one group's gradient over RLOO's, by seed, weights and method.
 const VARIANCE: &str = include_str!("../../../../../paper/data/addition_systematic_variance.csv");
-/// The confidence at which the fourteen readings of the variance, seven methods at two places, hold together with 95 %.
+/// The confidence at which the fourteen measurements of the variance, seven methods at two places, hold together with 95 %.
 const VARIANCE_LEVEL: f64 = 1.0 - 0.05 / 14.0;
 
 /// The parts of a protocol that this claim reads.
@@ -116,22 +116,22 @@ impl Protocol {
     }
 
     /// True differences exclude 0 by interval and sign flips; an interval within the margin is equality.
-    fn reading(&self, d: &Difference) -> Reading {
+    fn effect(&self, d: &Difference) -> Effect {
         let i = d.interval;
         let is_shown = d.p <= 1.0 - self.level && (i.low > 0.0 || i.high < 0.0);
         match (i.low.abs().max(i.high.abs()) <= self.margin, is_shown) {
-            (true, _) => Reading::Equivalent,
-            (false, true) if i.mid > 0.0 => Reading::Higher,
-            (false, true) => Reading::Lower,
-            (false, false) => Reading::Inconclusive,
+            (true, _) => Effect::Equivalent,
+            (false, true) if i.mid > 0.0 => Effect::Higher,
+            (false, true) => Effect::Lower,
+            (false, false) => Effect::Inconclusive,
         }
     }
 }
 
 impl Arm {
-    /// The reading of the difference from the first arm.
-    fn reading(&self, protocol: &Protocol) -> Option<Reading> {
-        Some(protocol.reading(self.over_first.as_ref()?))
+    /// The effect relative to the first arm.
+    fn effect(&self, protocol: &Protocol) -> Option<Effect> {
+        Some(protocol.effect(self.over_first.as_ref()?))
     }
 }
 
@@ -266,14 +266,11 @@ mod tests {
 
     #[test]
     fn readings_follow_the_protocol() {
-        for (gain, reading) in [
-            (0.2, Reading::Higher),
-            (-0.2, Reading::Lower),
-            (0.0, Reading::Equivalent),
-            (0.045, Reading::Higher),
-        ] {
+        for (gain, effect) in
+            [(0.2, Effect::Higher), (-0.2, Effect::Lower), (0.0, Effect::Equivalent), (0.045, Effect::Higher)]
+        {
             let found = read(&runs(gain, 6));
-            assert_eq!(found.arms[1].reading(&found.protocol), Some(reading), "{gain}");
+            assert_eq!(found.arms[1].effect(&found.protocol), Some(effect), "{gain}");
             assert_eq!(
                 (found.arms[0].is_at_end, found.arms[1].is_at_end, found.arms[0].mean),
                 (false, true, 0.5)
@@ -283,7 +280,7 @@ mod tests {
             protocol: Protocol { margin: 0.001, ..read(&runs(0.0, 6)).protocol },
             ..read(&runs(0.0, 6))
         };
-        assert_eq!(wide.arms[1].reading(&wide.protocol), Some(Reading::Inconclusive));
+        assert_eq!(wide.arms[1].effect(&wide.protocol), Some(Effect::Inconclusive));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The table and the figure.
 
 use super::findings::SETS;
-use super::{Numbers, Reading, SYSTEMATIC, Trial};
+use super::{Effect, Numbers, SYSTEMATIC, Trial};
 use crate::figure::{Axis, Figure, Panel};
 use grpo_lambda_stats::table::Table;
 use serde::{Deserialize, Serialize};
@@ -60,7 +60,7 @@ pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
 
 pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
     let figure = Figure::new(title(n))
-        .caption("A small transformer. Left: variance of the gradient of a group of 16 over RLOO's, 48 seeds, 95 % for the fourteen readings together. The others: the difference from the first arm of a protocol, paired over 12 seeds, at the level that holds for its comparisons together.")
+        .caption("A small transformer. Left: variance of the gradient of a group of 16 over RLOO's, 48 seeds, 95 % for the fourteen measurements together. The others: the difference from the first arm of a protocol, paired over 12 seeds, at the level that holds for its comparisons together.")
         .columns(2)
         .panel_size(460, 300)
         .panel(variance(n));
@@ -71,10 +71,10 @@ pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
 fn title(n: &Numbers) -> String {
     let Some(share) = n.shares.iter().find(|share| share.method == SETS) else { return String::new() };
     let trial = &n.trials[SYSTEMATIC];
-    let learning = match trial.arm(SETS).and_then(|arm| arm.reading(&trial.protocol)) {
-        Some(Reading::Higher) => ", and teach faster",
-        Some(Reading::Lower | Reading::Equivalent) => ", and teach no faster",
-        Some(Reading::Inconclusive) | None => "",
+    let learning = match trial.arm(SETS).and_then(|arm| arm.effect(&trial.protocol)) {
+        Some(Effect::Higher) => ", and teach faster",
+        Some(Effect::Lower | Effect::Equivalent) => ", and teach no faster",
+        Some(Effect::Inconclusive) | None => "",
     };
     format!(
         "On addition systematic groups keep {:.2} of RLOO's variance at the start, {:.2} after RL{learning}",

@@ -15,17 +15,17 @@ const VERSION_4: &str = include_str!("../../../../../llm/results/chain_version_4
 const VERSION_5: &str = include_str!("../../../../../paper/data/chain_runs.csv");
 
 pub(super) const REFERENCE: &str = "rloo";
-pub(super) const ORACLE: &str = "oracle";
-pub(super) const ANTI: &str = "anti_oracle";
+pub(super) const EARLIER_VERIFIER: &str = "oracle";
+pub(super) const EARLIER_PERMUTED: &str = "anti_oracle";
 pub(super) const TRACE: &str = "lambda_mean1";
 pub(super) const CLAMP: &str = "grpo_clamp";
 /// The cell that decided, and its comparisons with other arms than RLOO.
 const SINGLE: &str = "single";
 const OTHERS: [(&str, &str); 6] = [
-    (ORACLE, CLAMP),
-    (ORACLE, "systematic_rloo"),
-    (ORACLE, ANTI),
-    (ORACLE, "grpo"),
+    (EARLIER_VERIFIER, CLAMP),
+    (EARLIER_VERIFIER, "systematic_rloo"),
+    (EARLIER_VERIFIER, EARLIER_PERMUTED),
+    (EARLIER_VERIFIER, "grpo"),
     (CLAMP, "grpo"),
     (TRACE, "grpo"),
 ];
@@ -135,7 +135,8 @@ fn gate(name: &str, versions: &[&[Run]], rule: Rule) -> Option<GateRow> {
         let ratios: Vec<f64> = pairs.filter_map(|pair| rule.log_ratio(pair)).collect();
         Some((ratios.len(), exponential(t_interval(&ratios, LEVEL)?)))
     };
-    let ((pairs, verifier), (permuted_pairs, permuted)) = (of_arm(ORACLE)?, of_arm(ANTI)?);
+    let ((pairs, verifier), (permuted_pairs, permuted)) =
+        (of_arm(EARLIER_VERIFIER)?, of_arm(EARLIER_PERMUTED)?);
     Some(GateRow {
         runs: name.to_owned(),
         rule_of_version: rule.version(),

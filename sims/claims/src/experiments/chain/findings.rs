@@ -1,10 +1,10 @@
 //! The gate, the predictions of the protocol with their outcomes, and the comparisons that no prediction names.
 
-use super::earlier::{ANTI, CLAMP as EARLIER_CLAMP, ORACLE, TRACE as EARLIER_TRACE};
+use super::earlier::{CLAMP as EARLIER_CLAMP, EARLIER_PERMUTED, EARLIER_VERIFIER, TRACE as EARLIER_TRACE};
 use super::{CLAMP, Compared, GRPO, Numbers, PAPER, REFERENCE, SETS, TEMPO, TEXTBOOK, TRACE, VERIFIER};
 use crate::experiment::{Finding, Verdict};
 use crate::experiments::common::{Shown, holds_or, list};
-use grpo_lambda_trials::{Difference, Verdict as Reading};
+use grpo_lambda_trials::{Difference, Verdict as Effect};
 
 /// The outcome of a prediction. A gain that is denied is refuted by a gain alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,20 +16,20 @@ pub(super) enum Outcome {
 
 impl Outcome {
     /// The outcome of "gains": it fails if the difference is lower or equivalent.
-    fn gains(reading: Reading) -> Outcome {
-        match reading {
-            Reading::Higher => Outcome::Held,
-            Reading::Lower | Reading::Equivalent => Outcome::Failed,
-            Reading::Inconclusive => Outcome::Open,
+    fn gains(effect: Effect) -> Outcome {
+        match effect {
+            Effect::Higher => Outcome::Held,
+            Effect::Lower | Effect::Equivalent => Outcome::Failed,
+            Effect::Inconclusive => Outcome::Open,
         }
     }
 
     /// The outcome of "does not gain": it fails if the difference is higher.
-    fn does_not_gain(reading: Reading) -> Outcome {
-        match reading {
-            Reading::Higher => Outcome::Failed,
-            Reading::Lower | Reading::Equivalent => Outcome::Held,
-            Reading::Inconclusive => Outcome::Open,
+    fn does_not_gain(effect: Effect) -> Outcome {
+        match effect {
+            Effect::Higher => Outcome::Failed,
+            Effect::Lower | Effect::Equivalent => Outcome::Held,
+            Effect::Inconclusive => Outcome::Open,
         }
     }
 
@@ -53,7 +53,7 @@ impl Outcome {
     fn verdict(self) -> Verdict {
         match self {
             Outcome::Held => Verdict::Holds,
-            Outcome::Open => Verdict::NotTold("a comparison is inconclusive".into()),
+            Outcome::Open => Verdict::Inconclusive("a comparison is inconclusive".into()),
             Outcome::Failed => Verdict::Fails("a comparison shows the opposite".into()),
         }
     }
@@ -66,7 +66,7 @@ fn with(finding: Finding, n: &Numbers, [method, with]: [&str; 2], d: &Difference
 }
 
 /// The outcome of a part of a prediction by the reading of its comparison.
-type Judge = fn(Reading) -> Outcome;
+type Judge = fn(Effect) -> Outcome;
 
 /// A prediction with the comparisons that decide it.
 fn prediction(
@@ -152,18 +152,18 @@ fn summary(n: &Numbers, found: &[(Outcome, Finding)]) -> Finding {
         .value("outcomes", each)
 }
 
-/// A gain that no prediction names. Where the sign flips show an effect and the interval does not, nothing is told.
+/// A gain that no prediction names. Where the sign flips show an effect and the interval does not, nothing is reported.
 fn gain(n: &Numbers, [key, statement]: [&'static str; 2], pair: [&str; 2]) -> Option<Finding> {
     let d = n.family(pair[0], pair[1])?;
     let verdict = match (d.verdict(n.study.margin), Shown::by_interval(d.interval)) {
-        (Reading::Equivalent, _) => {
+        (Effect::Equivalent, _) => {
             Verdict::Fails(format!("the two are equivalent within {}", n.study.margin))
         }
-        (Reading::Higher, Shown::Gain) => Verdict::Holds,
-        (Reading::Lower, Shown::Loss) => Verdict::Fails("it loses".into()),
-        (Reading::Inconclusive, _) => Verdict::NotTold("no difference is shown".into()),
-        (Reading::Higher | Reading::Lower, _) => {
-            Verdict::NotTold("the sign flips show a difference and the interval does not".into())
+        (Effect::Higher, Shown::Gain) => Verdict::Holds,
+        (Effect::Lower, Shown::Loss) => Verdict::Fails("it loses".into()),
+        (Effect::Inconclusive, _) => Verdict::Inconclusive("no difference is shown".into()),
+        (Effect::Higher | Effect::Lower, _) => {
+            Verdict::Inconclusive("the sign flips show a difference and the interval does not".into())
         }
     };
     Some(with(Finding::new(key, statement, verdict), n, pair, d))
@@ -186,14 +186,14 @@ fn gains(n: &Numbers) -> impl Iterator<Item = Finding> {
 
 /// The noise of the updates of version 5's arms.
 fn verifier_noise(n: &Numbers) -> Option<Finding> {
-    let mut own = n.updates.iter().filter(|update| update.arm == ORACLE).peekable();
+    let mut own = n.updates.iter().filter(|update| update.arm == EARLIER_VERIFIER).peekable();
     own.peek()?;
     let statement = "Verifier credit (Q - b*, version 5) has less noise than RLOO's update at the start, in the middle and at the end of a run";
     let verdict = holds_or(own.all(|update| update.noise_high < 1.0), "an interval reaches RLOO's");
     Some(
         Finding::new("verifier_noise", statement, verdict)
             .rows("updates", &["place", "arm", "seeds", "noise", "noise_low", "noise_high"])
-            .only("arm", &[ORACLE, EARLIER_TRACE, EARLIER_CLAMP, ANTI])
+            .only("arm", &[EARLIER_VERIFIER, EARLIER_TRACE, EARLIER_CLAMP, EARLIER_PERMUTED])
             .note("Noise over RLOO's, Student's t at 95 % over seeds."),
     )
 }

@@ -1,7 +1,8 @@
 //! The tables and the figures.
 
 use super::earlier::{
-    ANTI, CLAMP as EARLIER_CLAMP, ORACLE, REFERENCE as EARLIER_REFERENCE, TRACE as EARLIER_TRACE,
+    CLAMP as EARLIER_CLAMP, EARLIER_PERMUTED, EARLIER_VERIFIER, REFERENCE as EARLIER_REFERENCE,
+    TRACE as EARLIER_TRACE,
 };
 use super::rows::{ComparedRow, MethodRow, SeedRow, UpdateRow};
 use super::updates::PLACES;
@@ -168,8 +169,8 @@ fn title(n: &Numbers) -> String {
 /// The name of an arm of version 5 for readers.
 fn label(arm: &str) -> &str {
     match arm {
-        ORACLE => "verifier credit",
-        ANTI => "permuted credit",
+        EARLIER_VERIFIER => "verifier credit",
+        EARLIER_PERMUTED => "permuted credit",
         "grpo" => "GRPO",
         "lambda_paper" => "GRPO-λ as published",
         "lambda_free" => "GRPO-λ, no clamp",

@@ -101,7 +101,7 @@ fn formula(n: &Numbers) -> Finding {
     Finding::new(
         "formula",
         "E[update] = w_G(p) ∇p, with w_G(p) = Σ_k Bin(k; G-1, p) [A(k+1 right, r=1) - A(k right, r=0)], clamped or not",
-        holds_or(error < 1e-10 && off_direction < EXACT, "oracle and formula differ"),
+        holds_or(error < 1e-10 && off_direction < EXACT, "enumeration and formula differ"),
     )
     .value("group sizes", [GROUP, 32, LARGE])
     .value("probabilities", PROBABILITIES.len())

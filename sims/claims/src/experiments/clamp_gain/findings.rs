@@ -291,10 +291,10 @@ mod tests {
         assert_eq!(verdicts(numbers([0.0, 0.2, 0.05, 0.2, 0.1], 0.0, 0.001, [1.0, 0.5])), ["Holds"; 7]);
         assert_eq!(verdicts(numbers([0.0, 0.05, 0.2, -0.2, -0.1], 0.1, 0.001, [1.5, 0.95])), ["Fails"; 7]);
         // A gain that does not survive the correction is none, and no loss either; so with an interval that holds 0.
-        let [h, not_told] = ["Holds", "Inconclusive"];
+        let [h, inconclusive] = ["Holds", "Inconclusive"];
         assert_eq!(
             verdicts(numbers([0.0, 0.2, 0.05, 0.0, 0.0], 0.0, 0.2, [1.0, 0.5])),
-            [not_told, not_told, h, not_told, not_told, h, h]
+            [inconclusive, inconclusive, h, inconclusive, inconclusive, h, h]
         );
     }
 

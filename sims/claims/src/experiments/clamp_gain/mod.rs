@@ -73,7 +73,7 @@ struct Outcome {
     last: [f64; ARMS.len()],
     /// Updates until `J` is 0.8 of every run by arm; none where it does not get there.
     learned: [Vec<Option<usize>>; ARMS.len()],
-    /// Area less that of GRPO, pairs of runs, at 95 %; by arm. The clamp's is corrected over all cells.
+    /// Area minus that of GRPO, pairs of runs, at 95 %; by arm. The clamp's is corrected over all cells.
     gain: Vec<Difference>,
 }
 
@@ -98,7 +98,7 @@ struct Best {
 struct Nested {
     shared: bool,
     kind: Kind,
-    /// Area less GRPO's by arm, at 95 %.
+    /// Area minus GRPO's by arm, at 95 %.
     gain: Vec<Difference>,
     /// True if the arm's best mean area is at an end of the ratios.
     at_edge: [bool; ARMS.len()],

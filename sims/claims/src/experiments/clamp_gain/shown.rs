@@ -60,7 +60,7 @@ pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
         clear(false)
     ))
     .caption(format!(
-        "Mean J over {} updates (area) less that of GRPO, updates of 8 prompts x 8 answers: sums of two digits modulo 10, start J = 0.4; {RUNS} paired runs, bars: Student's t, 95 %, \
+        "Mean J over {} updates (area) minus that of GRPO, updates of 8 prompts x 8 answers: sums of two digits modulo 10, start J = 0.4; {RUNS} paired runs, bars: Student's t, 95 %, \
          not corrected (the title is, after Holm over all cells). Rates over {}. Top right, exact: the expected update of a prompt as a multiple of ∇p.",
         n.updates,
         best_of_grid(n, &[true, false])

@@ -10,7 +10,7 @@ const REWEIGHTING: usize = 1;
 const OFFSET: usize = 2;
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
-    vec![at_nested_rates(n), helps(n), parts(n), beyond(n), twin(n), divergence(n)]
+    vec![at_nested_rates(n), helps(n), parts(n), beyond(n), tabular(n), divergence(n)]
 }
 
 /// Shows these columns of some arms in every cell.
@@ -134,18 +134,18 @@ fn beyond(n: &Numbers) -> Finding {
     at_chosen_rates(finding, n, &[super::shown::OTHERS[0]], 3 * n.nested.len())
 }
 
-/// The clamp's gain in the tabular twin at the same multiple of the reference rate.
-fn in_twin(n: &Numbers, c: &Outcome) -> Option<f64> {
-    let same = n.twin.iter().find(|(o, ratio, _)| *o == c.optimiser && (ratio - c.ratio).abs() < 1e-9);
+/// The clamp's gain in the tabular version at the same multiple of the reference rate.
+fn in_tabular(n: &Numbers, c: &Outcome) -> Option<f64> {
+    let same = n.tabular.iter().find(|(o, ratio, _)| *o == c.optimiser && (ratio - c.ratio).abs() < 1e-9);
     same.map(|(_, _, gain)| gain.mid)
 }
 
-fn twin(n: &Numbers) -> Finding {
-    let pairs: Vec<(&Outcome, f64)> = n.cells.iter().filter_map(|c| Some((c, in_twin(n, c)?))).collect();
-    let same = |(c, twin): &&(&Outcome, f64)| (c.gain[CLAMP].interval.mid > 0.0) == (*twin > 0.0);
+fn tabular(n: &Numbers) -> Finding {
+    let pairs: Vec<(&Outcome, f64)> = n.cells.iter().filter_map(|c| Some((c, in_tabular(n, c)?))).collect();
+    let same = |(c, tabular): &&(&Outcome, f64)| (c.gain[CLAMP].interval.mid > 0.0) == (*tabular > 0.0);
     let agree = pairs.iter().filter(same).count();
     let finding = Finding::new(
-        "twin",
+        "tabular",
         "The tabular version of the task predicts the sign of the clamp's gain at each multiple of the best rate",
         holds_or(agree == pairs.len() && !pairs.is_empty(), format!("in {agree} of {} settings", pairs.len())),
     )
@@ -153,7 +153,7 @@ fn twin(n: &Numbers) -> Finding {
     .value("cells of one sign", agree);
     pairs
         .iter()
-        .fold(finding, |finding, (c, twin)| finding.value(format!("twin, {}", place(c)), twin))
+        .fold(finding, |finding, (c, tabular)| finding.value(format!("tabular, {}", place(c)), tabular))
         .note("The gain of the tabular version is that of `clamp_gain` with the shared network, in area; a coin would agree in half of the cells.")
 }
 
@@ -179,7 +179,7 @@ mod tests {
     use crate::experiments::common::words;
     use grpo_lambda_stats::Interval;
 
-    fn numbers(gains: [f64; 4], p_holm: f64, kl: f64, twin: f64) -> Numbers {
+    fn numbers(gains: [f64; 4], p_holm: f64, kl: f64, tabular: f64) -> Numbers {
         let at = |mid: f64| Interval { low: mid - 0.01, mid, high: mid + 0.01, level: 0.95 };
         let difference = |mid: f64| {
             let interval = at(mid);
@@ -211,7 +211,7 @@ mod tests {
             cells: ["SGD", "AdamW"].map(cell).to_vec(),
             seeds: 12,
             start: [0.2; 2],
-            twin: ["SGD", "AdamW"].map(|o| (o.to_owned(), 1.0, at(twin))).to_vec(),
+            tabular: ["SGD", "AdamW"].map(|o| (o.to_owned(), 1.0, at(tabular))).to_vec(),
         }
     }
 
@@ -225,9 +225,9 @@ mod tests {
             unclear,
             ["Inconclusive", "Inconclusive", "Inconclusive", "Inconclusive", "Holds", "Holds"]
         );
-        let mut alike = numbers([0.0, 0.2, 0.05, 0.3], 0.001, 0.3, 0.1);
-        alike.nested.iter_mut().for_each(|o| o.gains[APART].corrected = 0.2);
-        assert_eq!(verdicts(alike)[2], "Inconclusive", "both parts gain, and neither is shown to gain more");
+        let mut equal = numbers([0.0, 0.2, 0.05, 0.3], 0.001, 0.3, 0.1);
+        equal.nested.iter_mut().for_each(|o| o.gains[APART].corrected = 0.2);
+        assert_eq!(verdicts(equal)[2], "Inconclusive", "both parts gain, and neither is shown to gain more");
         let mut doubtful = numbers([0.0, 0.2, 0.05, 0.3], 0.001, 0.3, 0.1);
         doubtful.cells[0].gain.iter_mut().for_each(|g| g.corrected = 0.2);
         doubtful.nested[0].gains.iter_mut().for_each(|g| g.corrected = 0.2);

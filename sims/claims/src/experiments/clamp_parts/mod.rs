@@ -1,7 +1,7 @@
 //! `clamp_parts`: the clamp taken apart on a transformer that learns single-digit addition.
 //!
 //! The runs are recorded: `cargo run --release -p grpo-lambda-control -- study paper/protocols/clamp.toml FILE` trains them, and this claim reads its file. The
-//! arms are those of `clamp_gain`, whose tabular twin of the task predicts what is measured here.
+//! arms are those of `clamp_gain`, whose tabular version of the task predicts what is measured here.
 
 mod findings;
 pub(crate) mod shown;
@@ -25,9 +25,9 @@ pub(super) static EXPERIMENT: Experiment = Experiment {
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
 
-/// The recorded runs, and the tabular twin's.
+/// The recorded runs, and the tabular version's.
 const RUNS: &str = include_str!("../../../../../paper/data/clamp_parts_runs.csv");
-const TWIN: &str = include_str!("../../../../../paper/data/clamp_gain.csv");
+const TABULAR: &str = include_str!("../../../../../paper/data/clamp_gain.csv");
 
 const PARTS: [ClampPart; 4] = ClampPart::ALL;
 /// The place of the whole clamp.
@@ -63,7 +63,7 @@ struct Nested {
     optimiser: String,
     /// Mean share of solved problems by arm.
     accuracy: ByArm,
-    /// Re-weighting alone, the offset alone, the clamp, the gain of the clamp beyond the sum of its parts, and re-weighting less the offset.
+    /// Re-weighting alone, the offset alone, the clamp, the gain of the clamp beyond the sum of its parts, and re-weighting minus the offset.
     gains: [Difference; 5],
 }
 
@@ -77,8 +77,8 @@ struct Numbers {
     seeds: usize,
     /// Means over seeds at the start: accuracy, sampled.
     start: [f64; 2],
-    /// `(optimiser, ratio, gain of the clamp)` of the tabular twin with shared parameters.
-    twin: Vec<(String, f64, Interval)>,
+    /// `(optimiser, ratio, gain of the clamp)` of the tabular version with shared parameters.
+    tabular: Vec<(String, f64, Interval)>,
 }
 
 /// A run, as it was recorded.
@@ -99,10 +99,10 @@ struct Run {
 }
 
 fn measure(_: &Context) -> anyhow::Result<Numbers> {
-    from(RUNS, TWIN)
+    from(RUNS, TABULAR)
 }
 
-fn from(text: &str, twin: &str) -> anyhow::Result<Numbers> {
+fn from(text: &str, tabular: &str) -> anyhow::Result<Numbers> {
     let runs: Vec<Run> = recorded(text)?;
     let cells = cells(&runs)?;
     let seeds = runs.len() / (cells.len() * PARTS.len()).max(1);
@@ -112,7 +112,7 @@ fn from(text: &str, twin: &str) -> anyhow::Result<Numbers> {
         seeds,
         start: [|run: &Run| run.accuracy_before, |run: &Run| run.sampled_before]
             .map(|level| mean(&runs.iter().map(level).collect::<Vec<_>>())),
-        twin: twin_gains(twin)?,
+        tabular: tabular_gains(tabular)?,
     })
 }
 
@@ -139,7 +139,7 @@ fn over_best_of_grpo(cells: &mut [Outcome]) {
 }
 
 /// Every optimiser at nested rates. The clamp's gains, the primary endpoint, are corrected over the optimisers, and so are the differences of the
-/// parts, which count beside a gain only; the others over all of them.
+/// parts, which count with a gain only; the others over all of them.
 fn nested(cells: &[Outcome]) -> anyhow::Result<Vec<Nested>> {
     let by_optimiser = cells.chunk_by(|a, b| a.optimiser == b.optimiser);
     let mut all: Vec<Nested> = by_optimiser.map(at_rates_of_others).collect::<anyhow::Result<_>>()?;
@@ -207,7 +207,7 @@ fn cell(runs: &[&Run]) -> anyhow::Result<Outcome> {
     })
 }
 
-fn twin_gains(text: &str) -> anyhow::Result<Vec<(String, f64, Interval)>> {
+fn tabular_gains(text: &str) -> anyhow::Result<Vec<(String, f64, Interval)>> {
     #[derive(Deserialize)]
     struct Row {
         policy: String,
@@ -242,8 +242,8 @@ mod tests {
             text += &row(part, 1, 0.5 + 0.1 * k as f64);
             text += &row(part, 0, 0.3);
         }
-        let twin = "# y\npolicy,optimiser,rate_over_best_of_grpo,arm,gain,gain_low,gain_high\nshared,SGD,1,both (the clamp),0.1,0,0.2\n";
-        let n = from(&text, twin).unwrap();
+        let tabular = "# y\npolicy,optimiser,rate_over_best_of_grpo,arm,gain,gain_low,gain_high\nshared,SGD,1,both (the clamp),0.1,0,0.2\n";
+        let n = from(&text, tabular).unwrap();
         assert_eq!((n.cells.len(), n.seeds), (1, 2));
         let c = &n.cells[0];
         assert!((c.gain[CLAMP].interval.mid - 0.15).abs() < 1e-12 && c.accuracy[0] == 0.4);
@@ -252,8 +252,8 @@ mod tests {
         // Seed 1 goes up by 0.1, 0.2 and 0.3, seed 0 not at all: the parts add up.
         assert!(o.gains[BEYOND].interval.mid.abs() < 1e-12, "{o:?}");
         assert!((o.gains[APART].interval.mid + 0.05).abs() < 1e-12, "{o:?}");
-        assert_eq!((n.twin.len(), n.twin[0].2.mid), (1, 0.1));
+        assert_eq!((n.tabular.len(), n.tabular[0].2.mid), (1, 0.1));
         let lacking = text.replacen("SGD,0.5,offset only,1,", "SGD,0.5,offset only,7,", 1);
-        assert!(from(&lacking, twin).is_err(), "pairs must be pairs");
+        assert!(from(&lacking, tabular).is_err(), "pairs must be pairs");
     }
 }

@@ -40,7 +40,7 @@ pub(crate) struct GainRow {
 }
 
 /// Comparisons other than those of the parts.
-pub(super) const OTHERS: [&str; 2] = ["both beyond the sum of the parts", "re-weighting less the offset"];
+pub(super) const OTHERS: [&str; 2] = ["both beyond the sum of the parts", "re-weighting minus the offset"];
 
 pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
     let rows = n.cells.iter().flat_map(|c| (0..PARTS.len()).map(|arm| row(c, arm, n.seeds)));
@@ -63,7 +63,7 @@ pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
         n.nested.iter().map(gained).collect::<Vec<_>>().join(" and ")
     ))
     .caption(format!(
-        "A transformer after a little imitation, single-digit addition, {} paired seeds. Top: share of the 100 problems that the most probable response solves, less GRPO's, \
+        "A transformer after a little imitation, single-digit addition, {} paired seeds. Top: share of the 100 problems that the most probable response solves, minus GRPO's, \
          at each rate and where every seed has the rate that the others choose; bars: Student's t, 95 %, not corrected. Bottom: that share itself, mean over seeds; none is GRPO.",
         n.seeds
     ))

@@ -53,7 +53,7 @@ fn on_policy(n: &Numbers) -> Finding {
 }
 
 fn trust_region(n: &Numbers) -> Finding {
-    let end = |form| n.drifts.iter().rfind(|d| d.form == form).map(|d| d.ratio);
+    let end = |form| n.distances.iter().rfind(|d| d.form == form).map(|d| d.ratio);
     let kept = end(FORMS[1].0).zip(end(FORMS[0].0)).is_some_and(|(printed, ppo)| printed > 0.9 * ppo);
     Finding::new(
         "trust_region",
@@ -94,9 +94,9 @@ mod tests {
     use crate::experiments::common::words;
     use grpo_lambda::surrogate::ValueAndSlope;
 
-    /// The two forms as they are, on a batch whose reuse they treat alike.
+    /// The two forms as they are, on a batch whose reuse they treat equally.
     fn numbers(difference: f64, printed_ratio: f64, printed_cosine: f64) -> Numbers {
-        let drift = |form, ratio| Distance { mdp: "noisy", form, updates: 1, kl: 0.1, ratio, j: 0.5 };
+        let distance = |form, ratio| Distance { mdp: "noisy", form, updates: 1, kl: 0.1, ratio, j: 0.5 };
         let moved = |form, cosine_with_grad_j| AfterStep {
             mdp: "fork",
             step: 1.0,
@@ -109,7 +109,7 @@ mod tests {
             examples: Point::examples(),
             on_policy: OnPolicy { mdps: 3, difference },
             off_policy: vec![moved("PPO", 0.9), moved("as printed", printed_cosine)],
-            drifts: vec![drift("PPO", 0.5), drift("as printed", printed_ratio)],
+            distances: vec![distance("PPO", 0.5), distance("as printed", printed_ratio)],
         }
     }
 

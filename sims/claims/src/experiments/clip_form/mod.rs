@@ -31,7 +31,7 @@ struct Numbers {
     on_policy: OnPolicy,
     off_policy: Vec<AfterStep>,
     /// After `0..=UPDATES` updates under every form.
-    drifts: Vec<Distance>,
+    distances: Vec<Distance>,
 }
 
 fn measure(context: &Context) -> anyhow::Result<Numbers> {
@@ -43,7 +43,7 @@ fn measure(context: &Context) -> anyhow::Result<Numbers> {
         examples: Point::examples(),
         on_policy,
         off_policy,
-        drifts: drifts()?,
+        distances: distances()?,
     })
 }
 
@@ -188,7 +188,7 @@ fn off_policy() -> anyhow::Result<Vec<AfterStep>> {
 }
 
 /// The MDP of the run that shows the trust region.
-const DRIFT_MDP: &str = "noisy";
+const DISTANCE_MDP: &str = "noisy";
 
 /// A policy after some expected updates on groups of the first one, against that one.
 #[derive(Clone, Copy, Serialize)]
@@ -212,12 +212,12 @@ impl Distance {
             current.log_probs.iter().zip(&behaviour.log_probs).map(|(new, old)| new - old).collect();
         let kl = behaviour.tree.edges().map(|e| -behaviour.edge_visit(e) * log_ratio[e]).sum();
         let ratio = log_ratio.iter().fold(0.0f64, |m, x| m.min(*x)).exp();
-        Distance { mdp: DRIFT_MDP, form, updates, kl, ratio, j: current.j }
+        Distance { mdp: DISTANCE_MDP, form, updates, kl, ratio, j: current.j }
     }
 }
 
-fn drifts() -> anyhow::Result<Vec<Distance>> {
-    let mdp = Mdp::named(DRIFT_MDP)?;
+fn distances() -> anyhow::Result<Vec<Distance>> {
+    let mdp = Mdp::named(DISTANCE_MDP)?;
     let start = mdp.oracle();
     let mut all = Vec::new();
     for (form, clip) in FORMS {

@@ -28,7 +28,7 @@ pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
             slope: at.slope,
         })
     });
-    let every_tenth = n.drifts.iter().filter(|d| d.updates % 10 == 0);
+    let every_tenth = n.distances.iter().filter(|d| d.updates % 10 == 0);
     vec![
         (String::new(), Table::from_rows(points)),
         (CASES.into(), Table::from_rows(&n.off_policy)),
@@ -75,7 +75,7 @@ fn shape(title: &str, y: &str, value: fn(Surrogate, f64) -> f64) -> Panel {
 
 fn reuse(n: &Numbers) -> Figure {
     let figure = Figure::new(
-        "On-policy the forms agree; off-policy PPO's clip holds the policy, the printed one lets it drift",
+        "On-policy the forms agree; off-policy PPO's clip holds the policy, the printed one lets it move away",
     )
     .caption(
         "Exact expected update of GRPO (G = 8, sum over tokens, ε = 0.2). Above: the policy has moved along ∇J since \
@@ -88,8 +88,8 @@ fn reuse(n: &Numbers) -> Figure {
         .lines(|m| m.form, |m| (m.step, m.cosine_with_grad_j))
         .each(|panel, _| panel.vline(0.0, "on-policy"))
         .on(figure);
-    let drift = |figure, title: &str, y: Axis, value: fn(&Distance) -> f64| {
-        chart(&n.drifts)
+    let distance = |figure, title: &str, y: Axis, value: fn(&Distance) -> f64| {
+        chart(&n.distances)
             .panels(|_| title.to_owned())
             .x("expected updates on groups of the first policy")
             .y(y)
@@ -97,7 +97,7 @@ fn reuse(n: &Numbers) -> Figure {
             .on(figure)
     };
     let kl = Axis::new("KL (nats per response)");
-    let figure = drift(figure, "MDP noisy: distance from the sampling policy", kl, |at| at.kl);
+    let figure = distance(figure, "MDP noisy: distance from the sampling policy", kl, |at| at.kl);
     let ratio = Axis::new("smallest π/π_old").log();
-    drift(figure, "MDP noisy: smallest token ratio", ratio, |at| at.ratio)
+    distance(figure, "MDP noisy: smallest token ratio", ratio, |at| at.ratio)
 }

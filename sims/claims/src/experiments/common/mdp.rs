@@ -75,7 +75,7 @@ pub(crate) fn evaluate(
     Ok(methods::evaluate(method(name, settings)?.as_ref(), std::slice::from_ref(group), logps))
 }
 
-/// The on-policy weight of every token of a response under a reading of GRPO-lambda: its `dlogps` over that of GRPO
+/// The on-policy weight of every token of a response under a variant of GRPO-lambda: its `dlogps` over that of GRPO
 /// (token mean) on the same group of two responses, one right and one wrong, sampled with log-probabilities `logps`.
 pub(crate) fn on_policy_weights(settings: &str, logps: &[f64]) -> anyhow::Result<Vec<f64>> {
     let both = vec![logps.to_vec(); 2];

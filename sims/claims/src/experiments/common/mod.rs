@@ -75,7 +75,7 @@ impl Shown {
 }
 
 /// The verdict on a gain that is said of every case: `Holds` if it is shown in all, `HoldsWhen` if in some; without any
-/// it `Fails` if a loss is shown, else it is `NotTold`.
+/// it `Fails` if a loss is shown, else it is `Inconclusive`.
 pub(crate) fn gains_everywhere(
     cases: &[Shown],
     condition: impl Into<String>,
@@ -83,7 +83,7 @@ pub(crate) fn gains_everywhere(
 ) -> Verdict {
     let gains = Shown::Gain.count(cases);
     if gains == 0 && !cases.contains(&Shown::Loss) {
-        return Verdict::NotTold(counterexample.into());
+        return Verdict::Inconclusive(counterexample.into());
     }
     holds_when(gains == cases.len(), gains > 0, condition, counterexample)
 }
@@ -96,7 +96,7 @@ pub(crate) fn within_range(ratios: &[(&str, Interval)], [low, high]: [f64; 2]) -
     let within = ratios.iter().all(|(_, i)| low <= i.low && i.high <= high);
     match (outside.is_empty(), within && !ratios.is_empty()) {
         (false, _) => Verdict::Fails(outside.join("; ")),
-        (true, false) => Verdict::NotTold("the intervals reach beyond that range".into()),
+        (true, false) => Verdict::Inconclusive("the intervals reach beyond that range".into()),
         (true, true) => Verdict::Holds,
     }
 }

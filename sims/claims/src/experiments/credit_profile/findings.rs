@@ -125,27 +125,27 @@ fn td_errors(n: &Numbers) -> Finding {
 }
 
 fn unit_mean(n: &Numbers) -> Finding {
-    let normalised = n.readings.iter().filter(|r| r.reading.normalise == "mean");
+    let normalised = n.variants.iter().filter(|r| r.variant.normalise == "mean");
     let off = largest(normalised.map(|r| (mean(&r.weights) - 1.0).abs()));
     identity("unit_mean", "Our setting normalise=mean makes the on-policy weights average 1", off)
 }
 
 fn closed_form(n: &Numbers) -> Finding {
-    let worst = largest(n.readings.iter().map(|r| r.error));
+    let worst = largest(n.variants.iter().map(|r| r.error));
     let geometric = largest(n.sizes.iter().map(|s| s.error));
     Finding::new(
         "closed_form",
         "The on-policy weights of every variant equal its closed form",
         all_within(1e-11, worst.max(geometric)),
     )
-    .value("variants", n.readings.len())
+    .value("variants", n.variants.len())
     .value("largest error relative to the largest weight", rounding_error(worst))
     .value("of geometric sums, T up to 2048", rounding_error(geometric))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Reading, Weighed};
+    use super::super::{Variant, Weighed};
     use super::*;
     use crate::experiments::common::{words, words_after};
 
@@ -161,9 +161,9 @@ mod tests {
             error: 0.0,
         };
         let ones = || vec![1.0; LEN];
-        let weighed = |reading| Weighed { reading, weights: ones(), error: 0.0 };
+        let weighed = |variant| Weighed { variant, weights: ones(), error: 0.0 };
         Numbers {
-            readings: Reading::every().into_iter().map(weighed).collect(),
+            variants: Variant::every().into_iter().map(weighed).collect(),
             sizes: [256, 768].map(size).into(),
             trace: ones(),
             both: ones(),
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(failing(|n| n.sizes.iter_mut().for_each(|s| s.kl = 1.0)), [3]);
         assert_eq!(failing(|n| n.both[0] = 256.0), [4]);
         assert_eq!(failing(|n| n.terminal[0] = 1.0), [5]);
-        assert_eq!(failing(|n| n.readings.iter_mut().for_each(|r| r.weights[0] = 2.0)), [6]);
+        assert_eq!(failing(|n| n.variants.iter_mut().for_each(|r| r.weights[0] = 2.0)), [6]);
         assert_eq!(failing(|n| n.sizes[1].error = 1e-3), [7]);
     }
 }

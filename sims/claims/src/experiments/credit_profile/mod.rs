@@ -1,4 +1,4 @@
-//! `credit_profile`: the on-policy weight of each token under every reading of GRPO-lambda.
+//! `credit_profile`: the on-policy weight of each token under every variant of GRPO-lambda.
 
 mod findings;
 mod shown;
@@ -27,7 +27,7 @@ const LEN: usize = 256;
 const FLAT: f64 = -0.5;
 
 struct Numbers {
-    readings: Vec<Weighed>,
+    variants: Vec<Weighed>,
     sizes: Vec<GradientSize>,
     /// Weights at `T = LEN`, `λ = Q`.
     trace: Vec<f64>,
@@ -40,9 +40,9 @@ struct Numbers {
     by_length: Vec<Profile>,
 }
 
-/// The weights of one reading at `T = LEN`.
+/// The weights of one variant at `T = LEN`.
 struct Weighed {
-    reading: Reading,
+    variant: Variant,
     weights: Vec<f64>,
     /// The largest difference of the weights from the closed form, relative to the largest weight.
     error: f64,
@@ -67,7 +67,7 @@ struct GradientSize {
     error: f64,
 }
 
-/// The weights of a reading over the tokens of a response.
+/// The weights of a variant over the tokens of a response.
 struct Profile {
     tokens: usize,
     name: &'static str,
@@ -76,18 +76,18 @@ struct Profile {
 
 fn measure(context: &Context) -> anyhow::Result<Numbers> {
     let logps = ragged_logps(LEN);
-    let every = Reading::every();
-    let mut readings = Vec::new();
-    for (i, reading) in every.iter().enumerate() {
-        readings.push(Weighed::new(reading, &logps)?);
+    let every = Variant::every();
+    let mut variants = Vec::new();
+    for (i, variant) in every.iter().enumerate() {
+        variants.push(Weighed::new(variant, &logps)?);
         if i % 32 == 0 {
-            (context.progress)(0.6 * i as f64 / every.len() as f64, "readings");
+            (context.progress)(0.6 * i as f64 / every.len() as f64, "variants");
         }
     }
     let sizes = sizes()?;
     (context.progress)(0.8, "profiles");
     Ok(Numbers {
-        readings,
+        variants,
         sizes,
         trace: on_policy_weights(&format!("lambda={Q}"), &logps)?,
         both: on_policy_weights(&format!("lambda={Q} style=both"), &logps)?,
@@ -103,11 +103,11 @@ fn ragged_logps(len: usize) -> Vec<f64> {
 }
 
 impl Weighed {
-    fn new(reading: &Reading, logps: &[f64]) -> anyhow::Result<Weighed> {
-        let weights = on_policy_weights(&reading.settings(), logps)?;
-        let predicted = reading.closed_form(logps);
+    fn new(variant: &Variant, logps: &[f64]) -> anyhow::Result<Weighed> {
+        let weights = on_policy_weights(&variant.settings(), logps)?;
+        let predicted = variant.closed_form(logps);
         let error = gap(&weights, &predicted) / largest(predicted.iter().map(|w| w.abs()));
-        Ok(Weighed { reading: reading.clone(), weights, error })
+        Ok(Weighed { variant: variant.clone(), weights, error })
     }
 }
 
@@ -202,21 +202,21 @@ fn by_length() -> anyhow::Result<Vec<Profile>> {
     Ok(profiles)
 }
 
-/// `γλ` of every reading.
+/// `γλ` of every variant.
 pub(super) const Q: f64 = 0.99;
 
 #[derive(Clone)]
-pub(super) struct Reading {
+pub(super) struct Variant {
     both: bool,
     pub(super) matrix: &'static str,
     pub(super) normalise: &'static str,
     terminal: bool,
-    /// `None` for the trace update; else the reading of the soft clamp, and true if the gradient flows through it.
+    /// `None` for the trace update; else the variant of the soft clamp, and true if the gradient flows through it.
     pub(super) weight: Option<(&'static str, bool)>,
 }
 
-impl Reading {
-    pub(super) fn every() -> Vec<Reading> {
+impl Variant {
+    pub(super) fn every() -> Vec<Variant> {
         let mut all = Vec::new();
         let soft =
             ["matrix", "elementwise", "inner"].into_iter().flat_map(|r| [Some((r, true)), Some((r, false))]);
@@ -225,7 +225,7 @@ impl Reading {
                 for matrix in ["equation", "row_index", "as_printed"] {
                     for normalise in ["none", "rows", "mean"] {
                         for terminal in [false, true] {
-                            all.push(Reading { both, matrix, normalise, terminal, weight });
+                            all.push(Variant { both, matrix, normalise, terminal, weight });
                         }
                     }
                 }
@@ -237,8 +237,8 @@ impl Reading {
     pub(super) fn settings(&self) -> String {
         let update = match self.weight {
             None => "update=trace".to_owned(),
-            Some((reading, gradient)) => {
-                format!("update=weight soft_clamp={reading} soft_gradient={gradient}")
+            Some((variant, gradient)) => {
+                format!("update=weight soft_clamp={variant} soft_gradient={gradient}")
             }
         };
         format!(
@@ -258,12 +258,12 @@ impl Reading {
         let column = |k: usize, y: &[f64]| (0..len).map(|t| m[t][k] * y[t]).sum::<f64>();
         let weight = |k: usize| match self.weight {
             None => column(k, &delta),
-            Some((reading, gradient)) => {
+            Some((variant, gradient)) => {
                 // v = 1 + σ(log π - 1) and v' = σ (1 - σ)
                 let sigma = |t: usize| 1.0 / (1.0 + (1.0 - logps[t]).exp());
                 let (v, slope) = (|t| 1.0 + sigma(t), |t| sigma(t) * (1.0 - sigma(t)));
                 let row_sum = |t: usize| m[t].iter().sum::<f64>();
-                let (front, through) = match reading {
+                let (front, through) = match variant {
                     "matrix" => ((0..len).map(|j| m[k][j] * v(j)).sum(), column(k, &delta)),
                     "elementwise" => (row_sum(k) * v(k), row_sum(k) * delta[k]),
                     // The inner product.
@@ -277,7 +277,7 @@ impl Reading {
         weights.iter().map(|w| w / mass).collect()
     }
 
-    /// The matrix of the trace, its rows normalised if the reading says so.
+    /// The matrix of the trace, its rows normalised if the variant says so.
     fn trace_matrix(&self, len: usize) -> Vec<Vec<f64>> {
         let power = |n: usize| Q.powi(n as i32);
         let entry = |t: usize, k: usize| match (self.matrix, self.both) {

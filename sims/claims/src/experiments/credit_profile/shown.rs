@@ -10,16 +10,16 @@ use crate::figure::{Axis, Figure};
 use grpo_lambda_stats::table::Table;
 
 pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
-    let reading = |Weighed { reading, weights, error }: &Weighed| {
+    let variant = |Weighed { variant, weights, error }: &Weighed| {
         Record::default()
-            .with("reading", reading.settings())
+            .with("variant", variant.settings())
             .with("c_0", weights[0])
             .with("c_T/2", weights[LEN / 2])
             .with("c_T-1", weights[LEN - 1])
             .with("mean", mean(weights))
             .with("relative_error_of_closed_form", *error)
     };
-    vec![(CASES.into(), table(n.readings.iter().map(reading))), (String::new(), Table::from_rows(&n.sizes))]
+    vec![(CASES.into(), table(n.variants.iter().map(variant))), (String::new(), Table::from_rows(&n.sizes))]
 }
 
 pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {

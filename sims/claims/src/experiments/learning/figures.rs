@@ -2,8 +2,8 @@
 
 use super::findings::of_paper;
 use super::measure::{Comparison, UNIT};
-use super::reading::{BASELINE, PAPER};
 use super::scores::Regime;
+use super::variant::{BASELINE, PAPER};
 use crate::experiments::common::heat;
 use crate::figure::{Axis, Figure, Panel, Style};
 use crate::training::{GROUP, Sweep};
@@ -87,7 +87,7 @@ fn curves(c: &Comparison, regime: Regime, rates: &str) -> Figure {
 /// Gains over GRPO with intervals, a panel per regime.
 fn forest(c: &Comparison) -> Figure {
     let caption = format!(
-        "Area under J/J* less that of GRPO: mean over {} MDPs of the mean of {} runs, with Student's t over tasks at 95 %; a colour says that sign flips over tasks agree. \
+        "Area under J/J* minus that of GRPO: mean over {} MDPs of the mean of {} runs, with Student's t over tasks at 95 %; a colour says that sign flips over tasks agree. \
          recent, both: trace styles of GRPO-λ, with ϵ-trace or ϵ-weight, λ, and what differs from the paper (clamp -0.1). Horizontal axes differ.",
         c.tasks.len(),
         c.runs
@@ -124,18 +124,18 @@ fn forest(c: &Comparison) -> Figure {
 
 /// Gains over GRPO, method by MDP, each method at its own best rate; a row that sign flips over tasks show is marked.
 fn map(c: &Comparison) -> Figure {
-    let own = |reading| c.overall(Regime::OwnBest, reading);
-    let rows = (1..c.readings.len()).map(|reading| {
-        let gain = |task: usize| own(reading).map_or(f64::NAN, |o| 100.0 * o.gains[task].mid);
+    let own = |variant| c.overall(Regime::OwnBest, variant);
+    let rows = (1..c.variants.len()).map(|variant| {
+        let gain = |task: usize| own(variant).map_or(f64::NAN, |o| 100.0 * o.gains[task].mid);
         (0..c.tasks.len()).map(gain).collect()
     });
-    let marked = (1..c.readings.len()).map(|reading| {
-        let mark = match own(reading).map(|o| (o.over_tasks.positive(), o.over_tasks.negative())) {
+    let marked = (1..c.variants.len()).map(|variant| {
+        let mark = match own(variant).map(|o| (o.over_tasks.positive(), o.over_tasks.negative())) {
             Some((true, _)) => " (+)",
             Some((_, true)) => " (-)",
             Some((false, false)) | None => "",
         };
-        format!("{}{mark}", c.readings[reading].name)
+        format!("{}{mark}", c.variants[variant].name)
     });
     let panel = Panel::new("")
         .x(Axis::new("task").categories(c.tasks.iter().map(|t| t.name.as_str())))
@@ -220,7 +220,7 @@ fn forest_title(c: &Comparison) -> String {
 }
 
 fn map_title(c: &Comparison) -> String {
-    let variants = (1..c.readings.len()).filter(|r| c.readings[*r].of_paper);
+    let variants = (1..c.variants.len()).filter(|r| c.variants[*r].of_paper);
     let signs: Vec<[bool; 2]> = variants
         .filter_map(|r| c.overall(Regime::OwnBest, r))
         .map(|o| [o.over_tasks.positive(), o.over_tasks.negative()])

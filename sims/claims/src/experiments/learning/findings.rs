@@ -1,8 +1,8 @@
 //! Findings: GRPO-lambda against GRPO at different learning rates, and causes of gains and losses.
 
 use super::measure::Comparison;
-use super::reading::PAPER;
 use super::scores::{Overall, Regime};
+use super::variant::PAPER;
 use crate::experiment::{Finding, Verdict};
 use crate::experiments::common::{holds_or, holds_when, list};
 use crate::training::inside_the_grid;
@@ -38,7 +38,7 @@ impl Sign {
     pub(super) fn word(self) -> &'static str {
         match self {
             Sign::Better => "beats",
-            Sign::TheseTasks | Sign::Tie => "is not told from",
+            Sign::TheseTasks | Sign::Tie => "does not differ significantly from",
             Sign::Worse => "loses to",
         }
     }
@@ -54,7 +54,7 @@ fn at(regime: Regime) -> &'static str {
     }
 }
 
-/// The less favourable sign of the paper's two readings under a regime.
+/// The less favourable sign of the paper's two variants under a regime.
 pub(super) fn of_paper(c: &Comparison, regime: Regime) -> Sign {
     let signs = PAPER.map(|name| Sign::new(c.against(regime, name)));
     let order = [Sign::Worse, Sign::TheseTasks, Sign::Tie, Sign::Better];
@@ -83,18 +83,18 @@ const SHOWN: [&str; 14] = [
     "mdps_worse",
 ];
 
-/// Shows these readings in these regimes.
-fn showing(finding: Finding, regimes: &[Regime], readings: &[&str]) -> Finding {
+/// Shows these variants in these regimes.
+fn showing(finding: Finding, regimes: &[Regime], variants: &[&str]) -> Finding {
     let regimes: Vec<&str> = regimes.iter().map(|regime| regime.name()).collect();
-    finding.rows("", &SHOWN).only("regime", &regimes).only("method", readings)
+    finding.rows("", &SHOWN).only("regime", &regimes).only("method", variants)
 }
 
-/// The readings among the paper's two whose gain is shown under a regime, with the tasks as the sample.
+/// The variants among the paper's two whose gain is shown under a regime, with the tasks as the sample.
 fn gaining(c: &Comparison, regime: Regime) -> Vec<&'static str> {
     PAPER.into_iter().filter(|name| c.against(regime, name).over_tasks.positive()).collect()
 }
 
-/// The tasks of a kind under the paper's two readings; each reading is named where they differ.
+/// The tasks of a kind under the paper's two variants; each variant is named where they differ.
 fn tasks_of(c: &Comparison, both: [(&str, &Overall); 2], of: fn(&Overall) -> &Vec<usize>) -> String {
     if of(both[0].1) == of(both[1].1) {
         return names(c, of(both[0].1));
@@ -103,7 +103,7 @@ fn tasks_of(c: &Comparison, both: [(&str, &Overall); 2], of: fn(&Overall) -> &Ve
     some.map(|(name, o)| format!("{} ({name})", names(c, of(o)))).collect::<Vec<_>>().join(" and ")
 }
 
-/// The paper's two readings under a regime.
+/// The paper's two variants under a regime.
 fn paper_under(c: &Comparison, regime: Regime) -> Finding {
     let both = PAPER.map(|name| (name, c.against(regime, name)));
     let sign = of_paper(c, regime);
@@ -112,7 +112,7 @@ fn paper_under(c: &Comparison, regime: Regime) -> Finding {
     let verdict = match sign {
         Sign::Better if both.iter().all(|(_, o)| o.worse.is_empty()) => Verdict::Holds,
         Sign::Better => Verdict::HoldsWhen(format!("averaged over MDPs; worse on {worse}")),
-        Sign::TheseTasks | Sign::Tie => Verdict::NotTold(match gaining(c, regime).as_slice() {
+        Sign::TheseTasks | Sign::Tie => Verdict::Inconclusive(match gaining(c, regime).as_slice() {
             [] => format!("no difference is shown; {on}"),
             some => format!("a gain is shown for {} alone; {on}", list(some)),
         }),
@@ -125,7 +125,7 @@ fn paper_under(c: &Comparison, regime: Regime) -> Finding {
 
 fn headline(c: &Comparison) -> Finding {
     let signs = Regime::ALL.map(|regime| of_paper(c, regime));
-    // One of the two readings may gain where both together are not shown to.
+    // One of the two variants may gain where both together are not shown to.
     let word = |(regime, sign): (Regime, Sign)| match sign {
         Sign::Better => "it is faster",
         Sign::Worse => "it is slower",
@@ -141,7 +141,7 @@ fn headline(c: &Comparison) -> Finding {
     } else if signs.contains(&Sign::Worse) {
         Verdict::Fails(said)
     } else {
-        Verdict::NotTold(said)
+        Verdict::Inconclusive(said)
     };
     let statement = "On small exact tasks GRPO-λ learns faster than GRPO, whichever the learning rate";
     showing(Finding::new("headline", statement, verdict), &Regime::ALL, &PAPER)
@@ -150,9 +150,9 @@ fn headline(c: &Comparison) -> Finding {
         .note("Area under J/J* by plain SGD.")
 }
 
-/// The 16 readings of the paper against GRPO under a regime.
+/// The 16 variants of the paper against GRPO under a regime.
 fn sixteen(c: &Comparison, regime: Regime) -> Vec<&Overall> {
-    (0..c.readings.len()).filter(|&r| c.readings[r].of_paper).filter_map(|r| c.overall(regime, r)).collect()
+    (0..c.variants.len()).filter(|&r| c.variants[r].of_paper).filter_map(|r| c.overall(regime, r)).collect()
 }
 
 fn gap(c: &Comparison) -> Finding {
@@ -193,7 +193,7 @@ fn regardless(c: &Comparison) -> Finding {
         finding.value(format!("better {}", at(regime)), better).value(format!("worse {}", at(regime)), worse)
     });
     finding
-        .note("Of 16 readings (style, update, λ .99|.9, clamp on|off); the others have no sign over tasks.")
+        .note("Of 16 variants (style, update, λ .99|.9, clamp on|off); the others have no sign over tasks.")
 }
 
 /// The share of step size in the gain at a cautious rate.
@@ -267,7 +267,7 @@ fn inversion(c: &Comparison) -> Finding {
     let paper = c.exact.credits.iter().find(|(name, _)| *name == PAPER[0]).map(|(_, w)| (w[0], w[1]));
     let statement = "GRPO-λ prefers the better of two answers whatever their lengths";
     let verdict = match paper {
-        None => Verdict::NotTold("its credit was not computed".into()),
+        None => Verdict::Inconclusive("its credit was not computed".into()),
         Some((short, long)) => holds_or(
             short > long,
             format!(
@@ -285,8 +285,8 @@ fn inversion(c: &Comparison) -> Finding {
 }
 
 fn grid(c: &Comparison) -> Finding {
-    let named = c.readings.iter().zip(&c.choices).flat_map(|(reading, of)| {
-        c.tasks.iter().zip(of).map(|(task, choice)| (reading.name.as_str(), task.name.as_str(), choice))
+    let named = c.variants.iter().zip(&c.choices).flat_map(|(variant, of)| {
+        c.tasks.iter().zip(of).map(|(task, choice)| (variant.name.as_str(), task.name.as_str(), choice))
     });
     inside_the_grid(c.grid, named)
 }
@@ -296,13 +296,13 @@ mod tests {
     use super::*;
     use crate::experiments::common::words;
     use crate::experiments::learning::measure::{Exact, Size};
-    use crate::experiments::learning::reading::readings;
     use crate::experiments::learning::scores::Scores;
+    use crate::experiments::learning::variant::variants;
     use crate::training::{Choice, tasks};
     use grpo_lambda_mdp::expected;
     use grpo_lambda_stats::{Interval, OverTasks};
 
-    /// A comparison on one task in which every reading gains `gain` on GRPO under every regime.
+    /// A comparison on one task in which every variant gains `gain` on GRPO under every regime.
     fn made_up(gain: f64) -> Comparison {
         let at = |mid: f64| Interval { low: mid - 0.01, mid, high: mid + 0.01, level: 0.95 };
         let overall = || Overall {
@@ -318,8 +318,8 @@ mod tests {
         };
         let mut tasks = tasks(false).unwrap();
         tasks.truncate(1);
-        let readings = readings();
-        let n = readings.len();
+        let variants = variants();
+        let n = variants.len();
         let choice = || Choice { rate: 1.0, tried: Vec::new(), widened: 0, at_edge: false };
         let update = expected::Comparison {
             cosine: 0.9,
@@ -331,7 +331,7 @@ mod tests {
         let Size { plan, grid, runs, .. } = Size::new(false);
         Comparison {
             tasks,
-            readings,
+            variants,
             grid,
             plan,
             runs,
@@ -356,9 +356,9 @@ mod tests {
 
     #[test]
     fn gains_everywhere_bear_the_paper_out_and_losses_refute_it() {
-        // Headline, four regimes, the average gap, every reading: a gain of 0.2 is 40 %.
+        // Headline, four regimes, the average gap, every variant: a gain of 0.2 is 40 %.
         assert_eq!(verdicts(&made_up(0.2))[..7], ["Holds"; 7]);
-        // No gain and no loss is nothing told; the average gap is 0 all the same, and not every reading beats GRPO.
+        // No gain and no loss is inconclusive; the average gap is 0 all the same, and not every variant beats GRPO.
         assert_eq!(verdicts(&made_up(0.0))[..5], ["Inconclusive"; 5]);
         assert_eq!(verdicts(&made_up(0.0))[5..7], ["Fails"; 2]);
         assert_eq!(verdicts(&made_up(-0.2))[..7], ["Fails"; 7]);
@@ -373,10 +373,10 @@ mod tests {
         let said = findings(&c);
         assert_eq!(words(&said)[..5], ["Holds when", "Holds", "Holds", "Fails", "Holds"]);
         assert!(said[0].verdict.detail().contains("slower at tuned learning rates"), "{:?}", said[0]);
-        // One MDP that is lost is named, with the readings that lose it.
-        let lost = |readings: &[&str]| {
+        // One MDP that is lost is named, with the variants that lose it.
+        let lost = |variants: &[&str]| {
             let mut c = made_up(0.2);
-            for name in readings {
+            for name in variants {
                 let place = c.index(name);
                 c.overall[Regime::Equal as usize][place].as_mut().unwrap().worse = vec![0];
             }
@@ -399,7 +399,7 @@ mod tests {
         c.exact.credits[0].1 = vec![1.0, 20.0];
         c.choices[3][0].at_edge = true;
         assert_eq!(verdicts(&c)[7..], ["Holds", "Holds", "Fails", "Fails", "Holds when"]);
-        // A gain of one reading that is not shown is no reason to deny the other's.
+        // A gain of one variant that is not shown is no reason to deny the other's.
         let mut without = |name| {
             let place = c.index(name);
             c.overall[Regime::Cautious as usize][place].as_mut().unwrap().over_tasks =

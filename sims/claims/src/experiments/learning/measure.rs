@@ -1,7 +1,7 @@
 //! Runs, choices and their statistics.
 
-use super::reading::{BASELINE, CURVES, PAPER, Reading, readings};
 use super::scores::{Key, Overall, Plan, Regime, Scores, train, train_all};
+use super::variant::{BASELINE, CURVES, PAPER, Variant, variants};
 use crate::experiment::Context;
 use crate::experiments::common::mean;
 use crate::training::{self, Choice, GROUP, Grid, Sweep, Task, tasks};
@@ -52,37 +52,37 @@ impl Size {
 /// Everything that was run and chosen.
 pub(super) struct Comparison {
     pub(super) tasks: Vec<Task>,
-    pub(super) readings: Vec<Reading>,
+    pub(super) variants: Vec<Variant>,
     pub(super) grid: Grid,
     pub(super) plan: Plan,
     pub(super) runs: usize,
     /// Runs per rate of the sweeps.
     pub(super) sweep_runs: usize,
-    /// `[reading][task]`.
+    /// `[variant][task]`.
     pub(super) choices: Vec<Vec<Choice>>,
     /// Mean area over MDPs, and its standard error, against the learning rate relative to GRPO's best: runs that chose no rate.
     pub(super) sweeps: Vec<(String, Sweep)>,
     pub(super) exact: Exact,
     pub(super) scores: Scores,
-    /// `[regime][reading]`, `None` where a reading has no place in a regime.
+    /// `[regime][variant]`, `None` where a variant has no place in a regime.
     pub(super) overall: Vec<Vec<Option<Overall>>>,
-    /// `J/J*` after the last update, each reading at its own best rate, `[reading][task]`.
+    /// `J/J*` after the last update, each variant at its own best rate, `[variant][task]`.
     pub(super) last: Vec<Vec<f64>>,
 }
 
 /// Exact numbers of the initial policies.
 pub(super) struct Exact {
-    /// The expected first update against the policy gradient, `[reading][task]`; `None` where the exact sum would take too long.
+    /// The expected first update against the policy gradient, `[variant][task]`; `None` where the exact sum would take too long.
     pub(super) updates: Vec<Vec<Option<expected::Comparison>>>,
-    /// The expected first update of the paper's first reading with weights of mean 1, by task.
+    /// The expected first update of the paper's first variant with weights of mean 1, by task.
     pub(super) unit_updates: Vec<Option<expected::Comparison>>,
     /// The mean on-policy weight of a token over the tasks: recent, both.
     pub(super) mean_weights: [f64; 2],
-    /// Implied credit of the choices on the first task, by reading.
+    /// Implied credit of the choices on the first task, by variant.
     pub(super) credits: Vec<(&'static str, Vec<f64>)>,
 }
 
-/// The readings whose credit on the first task is named in a finding.
+/// The variants whose credit on the first task is named in a finding.
 const CREDITED: [&str; 6] =
     [BASELINE, "GRPO clamped", "RLOO", PAPER[0], PAPER[1], "recent trace .99 terminal"];
 
@@ -91,43 +91,43 @@ const CREDITED: [&str; 6] =
 /// # Errors
 /// If settings are refused.
 pub(super) fn measure(context: &Context, size: &Size) -> anyhow::Result<Comparison> {
-    let (tasks, readings) = (tasks(size.full)?, readings());
+    let (tasks, variants) = (tasks(size.full)?, variants());
     let Size { runs, plan, grid, .. } = *size;
-    let done = context.pieces(0.0..0.5, readings.len() * tasks.len());
-    let choose = |(reading, task): (&Reading, &Task)| -> anyhow::Result<Choice> {
-        let method = reading.build(task, false)?;
+    let done = context.pieces(0.0..0.5, variants.len() * tasks.len());
+    let choose = |(variant, task): (&Variant, &Task)| -> anyhow::Result<Choice> {
+        let method = variant.build(task, false)?;
         let choice = training::choose(grid, context.seed, &task.name, |rate, stream| {
             train(task, method.as_ref(), rate, plan, stream).area
         });
         done("learning rates");
         Ok(choice)
     };
-    let choose = |reading| tasks.par_iter().map(|task| choose((reading, task))).collect();
-    let choices = readings.par_iter().map(choose).collect::<anyhow::Result<Vec<Vec<Choice>>>>()?;
+    let choose = |variant| tasks.par_iter().map(|task| choose((variant, task))).collect();
+    let choices = variants.par_iter().map(choose).collect::<anyhow::Result<Vec<Vec<Choice>>>>()?;
     (context.progress)(0.5, "exact first updates");
-    let exact = Exact::new(&tasks, &readings)?;
+    let exact = Exact::new(&tasks, &variants)?;
 
     let best: Vec<Vec<f64>> = choices.iter().map(|c| c.iter().map(|c| c.rate).collect()).collect();
     let bootstrap = Bootstrap { resamples: size.resamples, seed: context.seed, ..Bootstrap::default() };
-    let cells = Regime::ALL.len() * readings.len() * tasks.len();
+    let cells = Regime::ALL.len() * variants.len() * tasks.len();
     let done = context.pieces(0.5..0.85, cells);
     let tick = || done("training");
-    let scores = Scores::train(&tasks, &readings, &best, (runs, plan, context.seed), bootstrap, &tick)?;
+    let scores = Scores::train(&tasks, &variants, &best, (runs, plan, context.seed), bootstrap, &tick)?;
     (context.progress)(0.85, "sweeps");
     let sweep_runs = size.sweep_runs;
     let fresh =
         Fresh { tasks: &tasks, scores: &scores, runs: (sweep_runs, plan, context.seed), best: &choices[0] };
-    let sweeps = fresh.sweeps(&readings)?;
+    let sweeps = fresh.sweeps(&variants)?;
     (context.progress)(0.9, "intervals");
     let overall_at =
-        |&regime: &Regime| (0..readings.len()).into_par_iter().map(|r| scores.overall((regime, r))).collect();
+        |&regime: &Regime| (0..variants.len()).into_par_iter().map(|r| scores.overall((regime, r))).collect();
     let overall = Regime::ALL.par_iter().map(overall_at).collect();
     let last = |r: usize, t: usize| scores.point((Regime::OwnBest, r), t..t + 1, |run| run.last);
     let last = |r: usize| (0..tasks.len()).map(|t| last(r, t).unwrap_or(f64::NAN)).collect();
-    let last = (0..readings.len()).map(last).collect();
+    let last = (0..variants.len()).map(last).collect();
     Ok(Comparison {
         tasks,
-        readings,
+        variants,
         grid,
         plan,
         runs,
@@ -156,13 +156,13 @@ struct Fresh<'a> {
 }
 
 impl Fresh<'_> {
-    /// The readings with curves, and the paper's with weights of mean 1.
-    fn sweeps(&self, readings: &[Reading]) -> anyhow::Result<Vec<(String, Sweep)>> {
+    /// The variants with curves, and the paper's with weights of mean 1.
+    fn sweeps(&self, variants: &[Variant]) -> anyhow::Result<Vec<(String, Sweep)>> {
         let raw = CURVES.iter().map(|name| ((*name).to_owned(), *name, false));
         let unit = PAPER.iter().map(|name| (format!("{name}{UNIT}"), *name, true));
         let sweep = |(title, name, unit): (String, &str, bool)| {
-            let place = find(readings, name);
-            let at = |octave| self.at(&readings[place], place, unit, octave);
+            let place = find(variants, name);
+            let at = |octave| self.at(&variants[place], place, unit, octave);
             Ok((title, OCTAVES.map(at).collect::<anyhow::Result<_>>()?))
         };
         raw.chain(unit).map(sweep).collect()
@@ -171,7 +171,7 @@ impl Fresh<'_> {
     /// The ratio to GRPO's best rate, the mean area and its standard error.
     fn at(
         &self,
-        reading: &Reading,
+        variant: &Variant,
         place: usize,
         unit: bool,
         octave: i32,
@@ -183,7 +183,7 @@ impl Fresh<'_> {
                 match self.scores.known(unit, place, t, rate).and_then(|known| known.get(..self.runs.0)) {
                     Some(known) => known.iter().map(|run| run.area).collect(),
                     None => {
-                        train_all(task, reading, unit, rate, self.runs)?.iter().map(|run| run.area).collect()
+                        train_all(task, variant, unit, rate, self.runs)?.iter().map(|run| run.area).collect()
                     }
                 };
             Ok((mean(&areas), standard_error(&areas).unwrap_or(f64::NAN)))
@@ -197,63 +197,63 @@ impl Fresh<'_> {
 }
 
 impl Exact {
-    fn new(tasks: &[Task], readings: &[Reading]) -> anyhow::Result<Exact> {
-        let first = |reading: &Reading, unit_mean: bool| {
-            tasks.par_iter().map(|task| first_update(task, reading, unit_mean)).collect::<anyhow::Result<_>>()
+    fn new(tasks: &[Task], variants: &[Variant]) -> anyhow::Result<Exact> {
+        let first = |variant: &Variant, unit_mean: bool| {
+            tasks.par_iter().map(|task| first_update(task, variant, unit_mean)).collect::<anyhow::Result<_>>()
         };
-        let paper = find(readings, PAPER[0]);
+        let paper = find(variants, PAPER[0]);
         let weight = |of: &dyn Fn(&Task) -> f64| mean(&tasks.iter().map(of).collect::<Vec<_>>());
         Ok(Exact {
-            updates: readings.par_iter().map(|r| first(r, false)).collect::<anyhow::Result<_>>()?,
-            unit_updates: first(&readings[paper], true)?,
+            updates: variants.par_iter().map(|r| first(r, false)).collect::<anyhow::Result<_>>()?,
+            unit_updates: first(&variants[paper], true)?,
             mean_weights: [
                 weight(&|task| mean_weight(task, &Recent { q: 0.99 })),
                 weight(&|task| mean_weight(task, &Both { q: 0.99 })),
             ],
             credits: CREDITED
                 .into_iter()
-                .map(|name| Ok((name, credit(&tasks[0], &readings[find(readings, name)])?)))
+                .map(|name| Ok((name, credit(&tasks[0], &variants[find(variants, name)])?)))
                 .collect::<anyhow::Result<_>>()?,
         })
     }
 }
 
-fn find(readings: &[Reading], name: &str) -> usize {
-    readings.iter().position(|r| r.name == name).expect("a name of the list of readings")
+fn find(variants: &[Variant], name: &str) -> usize {
+    variants.iter().position(|r| r.name == name).expect("a name of the list of variants")
 }
 
 impl Comparison {
     pub(super) fn index(&self, name: &str) -> usize {
-        find(&self.readings, name)
+        find(&self.variants, name)
     }
 
-    /// Every regime with every reading.
+    /// Every regime with every variant.
     pub(super) fn keys(&self) -> Vec<Key> {
-        let readings = 0..self.readings.len();
-        Regime::ALL.into_iter().flat_map(|regime| readings.clone().map(move |r| (regime, r))).collect()
+        let variants = 0..self.variants.len();
+        Regime::ALL.into_iter().flat_map(|regime| variants.clone().map(move |r| (regime, r))).collect()
     }
 
-    /// A reading against GRPO.
-    pub(super) fn overall(&self, regime: Regime, reading: usize) -> Option<&Overall> {
-        self.overall[regime as usize][reading].as_ref()
+    /// A variant against GRPO.
+    pub(super) fn overall(&self, regime: Regime, variant: usize) -> Option<&Overall> {
+        self.overall[regime as usize][variant].as_ref()
     }
 
-    /// A reading against GRPO, by name; every reading named in a finding has a place in every regime asked for.
+    /// A variant against GRPO, by name; every variant named in a finding has a place in every regime asked for.
     pub(super) fn against(&self, regime: Regime, name: &str) -> &Overall {
-        self.overall(regime, self.index(name)).expect("the reading has a place in the regime")
+        self.overall(regime, self.index(name)).expect("the variant has a place in the regime")
     }
 }
 
-/// The expected first update of a reading against the policy gradient; `None` if the exact sum would take too long.
+/// The expected first update of a variant against the policy gradient; `None` if the exact sum would take too long.
 ///
 /// # Errors
 /// If the settings are refused.
 fn first_update(
     task: &Task,
-    reading: &Reading,
+    variant: &Variant,
     unit_mean: bool,
 ) -> anyhow::Result<Option<expected::Comparison>> {
-    let method = reading.build(task, unit_mean)?;
+    let method = variant.build(task, unit_mean)?;
     let situation = Situation::on_policy(&task.tree, &task.start, GROUP);
     let oracle = Oracle::new(&task.tree, &task.start);
     Ok(implied(method.as_ref(), &situation).ok().map(|update| compare(&update, &oracle)))
@@ -263,8 +263,8 @@ fn first_update(
 ///
 /// # Errors
 /// If the settings are refused or the exact sum would take too long.
-pub(super) fn credit(task: &Task, reading: &Reading) -> anyhow::Result<Vec<f64>> {
-    let method = reading.build(task, false)?;
+pub(super) fn credit(task: &Task, variant: &Variant) -> anyhow::Result<Vec<f64>> {
+    let method = variant.build(task, false)?;
     Ok(implied(method.as_ref(), &Situation::on_policy(&task.tree, &task.start, GROUP))?.credit)
 }
 

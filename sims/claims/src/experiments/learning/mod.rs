@@ -7,9 +7,9 @@
 mod figures;
 mod findings;
 mod measure;
-pub(crate) mod reading;
 pub(crate) mod scores;
 pub(crate) mod tables;
+pub(crate) mod variant;
 
 use crate::experiment::{Experiment, Parts};
 use figures::figures;

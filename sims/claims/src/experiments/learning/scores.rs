@@ -1,6 +1,6 @@
 //! All runs of the comparison, and their statistics.
 
-use super::reading::Reading;
+use super::variant::Variant;
 use crate::experiments::common::median;
 use crate::training::{self, GROUP, LEARNED, Phase, Task, mean_of_means, paired, stream};
 use grpo_lambda::methods::Method;
@@ -49,14 +49,14 @@ pub(super) struct Cell {
     pub(super) runs: Vec<Run>,
 }
 
-/// All runs: `cells[regime][reading][task]`, `None` if a reading has no place in a regime.
+/// All runs: `cells[regime][variant][task]`, `None` if a variant has no place in a regime.
 pub(super) struct Scores {
     cells: Vec<Vec<Vec<Option<Cell>>>>,
     bootstrap: Bootstrap,
 }
 
 pub(super) type Score = fn(&Run) -> f64;
-/// A reading under a regime.
+/// A variant under a regime.
 pub(super) type Key = (Regime, usize);
 
 const AREA: Score = |run| run.area;
@@ -68,10 +68,10 @@ impl Scores {
         Scores { cells: Vec::new(), bootstrap: Bootstrap::default() }
     }
 
-    /// Trains everything that is reported: `best[reading][task]` are the chosen rates, `tick` is called after each cell.
+    /// Trains everything that is reported: `best[variant][task]` are the chosen rates, `tick` is called after each cell.
     pub(super) fn train(
         tasks: &[Task],
-        readings: &[Reading],
+        variants: &[Variant],
         best: &[Vec<f64>],
         (runs, plan, seed): (usize, Plan, u64),
         bootstrap: Bootstrap,
@@ -80,40 +80,40 @@ impl Scores {
         let mut scores = Scores { cells: Vec::new(), bootstrap };
         for regime in Regime::ALL {
             let unit = regime == Regime::UnitMean;
-            let cell = |reading: usize, t: usize| -> anyhow::Result<Option<Cell>> {
-                if unit && !readings[reading].has_unit_mean {
+            let cell = |variant: usize, t: usize| -> anyhow::Result<Option<Cell>> {
+                if unit && !variants[variant].has_unit_mean {
                     return Ok(None);
                 }
                 let rate = match regime {
-                    Regime::OwnBest => best[reading][t],
+                    Regime::OwnBest => best[variant][t],
                     Regime::Equal | Regime::UnitMean => best[0][t],
                     Regime::Cautious => best[0][t] / 16.0,
                 };
-                let runs = match scores.known(unit, reading, t, rate) {
+                let runs = match scores.known(unit, variant, t, rate) {
                     Some(known) => known.to_vec(),
-                    None => train_all(&tasks[t], &readings[reading], unit, rate, (runs, plan, seed))?,
+                    None => train_all(&tasks[t], &variants[variant], unit, rate, (runs, plan, seed))?,
                 };
                 tick();
                 Ok(Some(Cell { rate, runs }))
             };
-            let of_reading = |r: usize| (0..tasks.len()).into_par_iter().map(|t| cell(r, t)).collect();
+            let of_variant = |r: usize| (0..tasks.len()).into_par_iter().map(|t| cell(r, t)).collect();
             let of_regime =
-                (0..readings.len()).into_par_iter().map(of_reading).collect::<anyhow::Result<_>>()?;
+                (0..variants.len()).into_par_iter().map(of_variant).collect::<anyhow::Result<_>>()?;
             scores.cells.push(of_regime);
         }
         Ok(scores)
     }
 
-    /// The runs of a reading at a rate, with weights of mean 1 or its own, where a regime has them.
-    pub(super) fn known(&self, unit: bool, reading: usize, task: usize, rate: f64) -> Option<&[Run]> {
+    /// The runs of a variant at a rate, with weights of mean 1 or its own, where a regime has them.
+    pub(super) fn known(&self, unit: bool, variant: usize, task: usize, rate: f64) -> Option<&[Run]> {
         let regimes = Regime::ALL.iter().zip(&self.cells).filter(|(r, _)| (**r == Regime::UnitMean) == unit);
-        let mut cells = regimes.filter_map(|(_, cells)| cells[reading][task].as_ref());
+        let mut cells = regimes.filter_map(|(_, cells)| cells[variant][task].as_ref());
         cells.find(|cell| cell.rate == rate).map(|cell| cell.runs.as_slice())
     }
 
-    /// The cell, if the reading has a place in the regime.
-    pub(super) fn cell(&self, (regime, reading): Key, task: usize) -> Option<&Cell> {
-        self.cells[regime as usize][reading][task].as_ref()
+    /// The cell, if the variant has a place in the regime.
+    pub(super) fn cell(&self, (regime, variant): Key, task: usize) -> Option<&Cell> {
+        self.cells[regime as usize][variant][task].as_ref()
     }
 
     /// A score of every run on the given tasks, one stratum per task.
@@ -121,7 +121,7 @@ impl Scores {
         tasks.map(|task| Some(self.cell(of, task)?.runs.iter().map(score).collect())).collect()
     }
 
-    /// A score of the reading's runs and of those of GRPO in the same regime.
+    /// A score of the variant's runs and of those of GRPO in the same regime.
     fn both(&self, of: Key, tasks: Range<usize>, score: Score) -> Option<[Vec<Vec<f64>>; 2]> {
         let x = self.strata(of, tasks.clone(), score)?;
         Some([x, self.strata((of.0.of_baseline(), 0), tasks, score)?])
@@ -132,7 +132,7 @@ impl Scores {
         self.bootstrap.interval(&self.strata(of, tasks, score)?, mean_of_means)
     }
 
-    /// A contrast of the reading's area and that of GRPO in the same regime, with runs drawn in pairs that share their stream.
+    /// A contrast of the variant's area and that of GRPO in the same regime, with runs drawn in pairs that share their stream.
     fn contrast(
         &self,
         of: Key,
@@ -148,7 +148,7 @@ impl Scores {
         self.strata(of, tasks, score).map(|x| mean_of_means(&x))
     }
 
-    /// The probability on one task that a run of the reading has a greater area than one of GRPO in the same regime.
+    /// The probability on one task that a run of the variant has a greater area than one of GRPO in the same regime.
     pub(super) fn improvement(&self, of: Key, task: usize) -> Option<f64> {
         let [x, y] = self.both(of, task..task + 1, AREA)?;
         probability_of_improvement(&x, &y)
@@ -241,15 +241,15 @@ pub(super) struct Plan {
     pub(super) every: usize,
 }
 
-/// The first `runs` reported runs of a reading on a task at a rate, with weights of mean 1 or its own.
+/// The first `runs` reported runs of a variant on a task at a rate, with weights of mean 1 or its own.
 pub(super) fn train_all(
     task: &Task,
-    reading: &Reading,
+    variant: &Variant,
     unit: bool,
     rate: f64,
     (runs, plan, seed): (usize, Plan, u64),
 ) -> anyhow::Result<Vec<Run>> {
-    let method = reading.build(task, unit)?;
+    let method = variant.build(task, unit)?;
     let run = |i| train(task, method.as_ref(), rate, plan, stream(seed, Phase::Report, &task.name, i));
     Ok((0..runs).map(run).collect())
 }

@@ -1,8 +1,8 @@
 //! Tables.
 
 use super::measure::Comparison;
-use super::reading::CURVES;
 use super::scores::{Key, Regime};
+use super::variant::CURVES;
 use crate::experiments::common::record::{Record, table};
 use crate::training::{GROUP, Sweep};
 use grpo_lambda_stats::table::Table;
@@ -47,12 +47,12 @@ pub(crate) struct OverallRow {
 }
 
 fn overall(c: &Comparison) -> Table {
-    let row = |(regime, reading): Key| {
-        let o = c.overall(regime, reading)?;
+    let row = |(regime, variant): Key| {
+        let o = c.overall(regime, variant)?;
         let (task, without) = o.over_tasks.carried_by();
         Some(OverallRow {
             regime: regime.name().to_owned(),
-            method: c.readings[reading].name.clone(),
+            method: c.variants[variant].name.clone(),
             area: o.area.mid,
             area_low: o.area.low,
             area_high: o.area.high,
@@ -72,7 +72,7 @@ fn overall(c: &Comparison) -> Table {
             r#final: o.last,
             mdps_better: o.better.len(),
             mdps_worse: o.worse.len(),
-            command: c.readings[reading].command(),
+            command: c.variants[variant].command(),
         })
     };
     Table::from_rows(c.keys().into_iter().filter_map(row))
@@ -80,16 +80,16 @@ fn overall(c: &Comparison) -> Table {
 
 /// One row per MDP, method and regime.
 fn by_mdp(c: &Comparison) -> Table {
-    let row = |(t, (regime, reading)): (usize, Key)| {
-        let (of, one, task) = ((regime, reading), t..t + 1, &c.tasks[t]);
+    let row = |(t, (regime, variant)): (usize, Key)| {
+        let (of, one, task) = ((regime, variant), t..t + 1, &c.tasks[t]);
         let cell = c.scores.cell(of, t)?;
         let row = Record::default()
             .with("mdp", task.name.as_str())
             .with("regime", regime.name())
-            .with("method", c.readings[reading].name.as_str())
+            .with("method", c.variants[variant].name.as_str())
             .with("rate", cell.rate)
             .interval("area", c.scores.level(of, one.clone(), |run| run.area))
-            .interval("gain", c.overall(regime, reading).map(|o| o.gains[t]))
+            .interval("gain", c.overall(regime, variant).map(|o| o.gains[t]))
             .with("improvement", c.scores.improvement(of, t))
             .with("final", c.scores.point(of, one, |run| run.last))
             .with("responses_to_90", cell.median_learned())
@@ -103,7 +103,7 @@ fn by_mdp(c: &Comparison) -> Table {
 
 /// One row per MDP and method: the chosen rate, and the exact first update.
 fn rates(c: &Comparison) -> Table {
-    let pairs = c.tasks.iter().enumerate().flat_map(|pair| (0..c.readings.len()).map(move |r| (pair, r)));
+    let pairs = c.tasks.iter().enumerate().flat_map(|pair| (0..c.variants.len()).map(move |r| (pair, r)));
     table(pairs.map(|((t, task), r)| {
         let choice = &c.choices[r][t];
         let (exact, grpo) = (c.exact.updates[r][t], c.exact.updates[0][t]);
@@ -113,7 +113,7 @@ fn rates(c: &Comparison) -> Table {
             .with("j_best", task.best)
             .with("shortest", task.shortest)
             .with("longest", task.longest)
-            .with("method", c.readings[r].name.as_str())
+            .with("method", c.variants[r].name.as_str())
             .with("best_rate", choice.rate)
             .with("rates_added", choice.widened)
             .with("at_edge", usize::from(choice.at_edge))

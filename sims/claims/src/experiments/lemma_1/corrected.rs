@@ -235,7 +235,7 @@ pub(super) fn smallest() -> anyhow::Result<Smallest> {
     Ok(Smallest {
         prefixes: tree.node_count(),
         responses: tree.leaf_count(),
-        worst: all.max_by(|a, b| a.excess().total_cmp(&b.excess())).context("a prefix beside the prompt")?,
+        worst: all.max_by(|a, b| a.excess().total_cmp(&b.excess())).context("a prefix besides the prompt")?,
         excess_of_two_prefixes: largest_excess_with_two_prefixes(),
     })
 }

@@ -167,7 +167,7 @@ impl Preference {
     }
 }
 
-/// The example of the zoo: implied credit `E[(r - V0) c_0(T)]` by the oracle; short answer first.
+/// The example of the zoo: implied credit `E[(r - V0) c_0(T)]` by enumeration; short answer first.
 struct OracleCredit {
     v0: f64,
     q: [f64; 2],

@@ -74,7 +74,7 @@ fn maps(trace: bool) -> Vec<Map> {
         ("z-score", 0.0, score(None)),
         ("z-score, higher upper clip", 0.0, higher),
         ("z-score clamped at -0.1", mean_advantage(Some(CLAMP), GROUP, RATE), score(Some(CLAMP))),
-        ("reward less a baseline 0.1 below its mean (AsymRE)", SHIFT, None),
+        ("reward minus a baseline 0.1 below its mean (AsymRE)", SHIFT, None),
         ("right responses only", RATE, signed(1, 0)),
         ("wrong responses only", RATE - 1.0, signed(0, 1)),
     ]

@@ -91,12 +91,12 @@ pub(super) struct CreditRow {
     response: &'static str,
     place: usize,
     token: String,
-    /// The arm, or the oracle, whose credit is `Q(s,a) - V(s)`.
+    /// The arm, or the true advantage, whose credit is `Q(s,a) - V(s)`.
     of: &'static str,
     credit: f64,
 }
 
-/// The rows, by response, arm and token; the oracle last.
+/// The rows, by response, arm and token; the true advantage last.
 pub(super) fn credit() -> anyhow::Result<Vec<CreditRow>> {
     let mdp = Mdp::named(TASK)?;
     let oracle = mdp.oracle();
@@ -130,7 +130,7 @@ pub(super) fn credit() -> anyhow::Result<Vec<CreditRow>> {
                 own.iter().map(|d| -(GROUP as f64) * d).collect(),
             );
         }
-        push("oracle", path.iter().map(|&edge| oracle.advantage(edge)).collect());
+        push("true advantage", path.iter().map(|&edge| oracle.advantage(edge)).collect());
     }
     Ok(rows)
 }
@@ -162,10 +162,10 @@ mod tests {
                     assert!((credit - advantage * weight).abs() < 1e-12, "{response}, {arm}: {credit}");
                 }
             }
-            // The advantages along a response add up to its reward less J.
-            let sum: f64 = credits(response, "oracle").iter().sum();
+            // The advantages along a response add up to its reward minus J.
+            let sum: f64 = credits(response, "true advantage").iter().sum();
             assert!((sum - (reward - j)).abs() < 1e-12, "{response}: {sum}");
         }
-        assert_eq!(credits("forgot the carry", "oracle")[2..], [0.0, 0.0]);
+        assert_eq!(credits("forgot the carry", "true advantage")[2..], [0.0, 0.0]);
     }
 }

@@ -11,7 +11,7 @@ pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     theorem.into_iter().chain(adamw(n)).chain(law(n)).chain(size_of_law(n)).collect()
 }
 
-/// True if coins lengthen in every setting where a trace meets a clamp, whatever the optimiser, and elsewhere move as the length law says.
+/// True if random rewards lengthen in every setting where a trace meets a clamp, whatever the optimiser, and elsewhere move as the length law says.
 pub(super) fn as_the_theorems_say(n: &Numbers) -> bool {
     let arms: Vec<&Arm> = n.arms.iter().filter(|a| a.of_trace()).collect();
     together(n, &arms) == Verdict::Holds && law(n).is_some_and(|f| f.verdict == Verdict::Holds)
@@ -41,7 +41,7 @@ fn together(n: &Numbers, arms: &[&Arm]) -> Verdict {
         ));
     }
     if !wide.is_empty() {
-        return Verdict::NotTold(format!(
+        return Verdict::Inconclusive(format!(
             "it lengthens there; the joint intervals of others reach beyond {margin:.2} tokens, {} of the initial length: {}",
             percent(n.margin),
             names(&wide)
@@ -103,7 +103,7 @@ fn moves(a: &Arm) -> f64 {
     f64::from(i8::from(a.lengthens()) - i8::from(a.shortens()))
 }
 
-/// The settings of the length law whose force is told at the start weights, and those of them that are shown to move with its sign.
+/// The settings of the length law whose force is significant at the start weights, and those of them that are shown to move with its sign.
 pub(super) fn forced_and_shown(n: &Numbers) -> [usize; 2] {
     let forces: Vec<(&Arm, f64)> =
         of_law(n).into_iter().filter_map(|(a, sign)| Some((a, sign.filter(|s| *s != 0.0)?))).collect();
@@ -125,13 +125,13 @@ fn law(n: &Numbers) -> Option<Finding> {
     let verdict = match (wrong.is_empty(), unclear.is_empty()) {
         (true, true) => Verdict::Holds,
         (true, false) => {
-            Verdict::NotTold(format!("the joint intervals are inconclusive for: {}", names(&unclear)))
+            Verdict::Inconclusive(format!("the joint intervals are inconclusive for: {}", names(&unclear)))
         }
         (false, _) => Verdict::Fails(format!("another sign: {}", names(&wrong))),
     };
     let same = with(&|a, sign| a.change.mid * sign > 0.0).len();
     let [forced, shown] = forced_and_shown(n);
-    let told = arms.iter().filter(|(_, sign)| sign.is_some()).count();
+    let reported = arms.iter().filter(|(_, sign)| sign.is_some()).count();
     (!arms.is_empty()).then(|| {
         let statement = "Random rewards change the mean length in the direction that the length law predicts, under every reduction and map from rewards to advantages";
         Finding::new("law", statement, verdict)
@@ -140,7 +140,7 @@ fn law(n: &Numbers) -> Option<Finding> {
             .value("with a force at the start weights", forced)
             .value("of them with its sign", same)
             .value("of them shown", shown)
-            .value("with a force of 0, or one that is told", told)
+            .value("with a force of 0, or one that is significant", reported)
             .rows("", &[&["reduction"], &SHOWN[..], &["predicted"]].concat())
             .only("optimiser", &["SGD"])
             .note(format!("A setting moves if the interval that holds for all of them together (Bonferroni) leaves 0 out, and stays if it lies within {margin:.2} tokens."))
@@ -206,7 +206,7 @@ fn size(n: &Numbers, arms: &[Excess]) -> Verdict {
     let wide = list(&|beyond, _| !within(beyond));
     match (off.is_empty(), wide.is_empty() && !arms.is_empty()) {
         (true, true) => Verdict::Holds,
-        (true, false) => Verdict::NotTold(format!(
+        (true, false) => Verdict::Inconclusive(format!(
             "95 % intervals of measured minus predicted reach beyond {margin:.2} tokens: {}",
             wide.join("; ")
         )),

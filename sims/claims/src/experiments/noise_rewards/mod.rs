@@ -1,4 +1,4 @@
-//! `noise_rewards`: a trace with clamped advantages on a transformer whose rewards are fair coins.
+//! `noise_rewards`: a trace with clamped advantages on a transformer whose rewards are random, 0 or 1 with equal probability.
 //!
 //! The runs are recorded: `cargo run --release -p grpo-lambda-control -- study paper/protocols/noise.toml FILE` trains them, and this claim reads its file.
 //! With `u` the update of a step of plain gradient descent at rate `lr` the expected length changes by
@@ -58,8 +58,8 @@ struct Arm {
     mean_advantage: f64,
     /// Change of the mean length over the run, in tokens: mean over seeds, Student's t interval at 95 %.
     change: Interval,
-    /// The prediction at the start weights, the excess over it (the change less that of the same random rewards without a clamp, less the prediction,
-    /// seed by seed), and the excess at the level of `together`; plain gradient descent only.
+    /// The prediction at the start weights, the excess over it (the change minus that of the same random rewards without a clamp, minus the
+    /// prediction, seed by seed), and the excess at the level of `together`; plain gradient descent only.
     predicted: Option<[Interval; 3]>,
     /// The interval of the change at a level at which, with 95 %, those of all settings hold together (Bonferroni).
     together: Interval,
@@ -181,7 +181,7 @@ fn from(text: &str) -> anyhow::Result<Numbers> {
     Ok(Numbers { arms, seeds, steps, rates, start: [low, mean(&starts), high], margin })
 }
 
-/// The changes with the same coins, optimiser and trace but no clamp, by seed.
+/// The changes with the same random rewards, optimiser and trace but no clamp, by seed.
 fn without_clamp(settings: &[Vec<Run>], of: &[Run]) -> Option<Vec<f64>> {
     let same = |s: &&Vec<Run>| s[0].same_trace(&of[0]) && s[0].part == ClampPart::None.name();
     let control = settings.iter().find(same)?;
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!((n.arms.len(), n.seeds, n.start, n.rates), (3, 2, [12.0, 13.0, 14.0], [0.1, 0.2]));
         let clamped = &n.arms[1];
         let [predicted, beyond, jointly] = clamped.predicted.unwrap();
-        // Without a clamp the same coins change it by 0.5 and -0.5: 1.5 and 4.5 are left, and 1.5 and 2.5 were predicted.
+        // Without a clamp the same random rewards change it by 0.5 and -0.5: 1.5 and 4.5 are left, and 1.5 and 2.5 were predicted.
         assert_eq!((clamped.change.mid, predicted.mid, beyond.mid), (3.0, 2.0, 1.0));
         assert!((beyond.low - (1.0 - 12.706)).abs() < 1e-3 && jointly.low < beyond.low, "{beyond:?}");
         assert!(clamped.pays() && !n.arms[0].pays() && n.arms[0].grad_norm == 2.0);

@@ -89,7 +89,7 @@ pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
 /// The pattern that the theorems predict if every finding on it holds, else the number of settings that are shown to follow it.
 pub(super) fn title(n: &Numbers) -> String {
     if as_the_theorems_say(n) {
-        return "Coins lengthen a transformer's responses where a trace meets an offset, and elsewhere move them as the length law says".to_owned();
+        return "Random rewards lengthen a transformer's responses where a trace meets an offset, and elsewhere move them as the length law says".to_owned();
     }
     let arms: Vec<&Arm> = n.arms.iter().filter(|a| a.of_trace()).collect();
     let count = |kept: fn(&Arm) -> bool| arms.iter().filter(|a| kept(a)).count();
@@ -98,7 +98,7 @@ pub(super) fn title(n: &Numbers) -> String {
         [forced, shown] => format!(", and move them with the sign of the length law in {shown} of {forced}"),
     };
     format!(
-        "Coins lengthen a transformer's responses in {} of {} settings of trace and clamp and shorten them in {}{law}",
+        "Random rewards lengthen a transformer's responses in {} of {} settings of trace and clamp and shorten them in {}{law}",
         count(Arm::lengthens),
         arms.len(),
         count(Arm::shortens)

@@ -1,4 +1,4 @@
-//! The rows behind the findings, and two pictures: gains with intervals, and all variants in units of noise.
+//! The rows of the findings, and two pictures: gains with intervals, and all variants in units of noise.
 
 use super::Audit;
 use super::findings::noise::{best_means, common_gains, pooled_variants, variants_against_spread};
@@ -131,7 +131,7 @@ fn selection(audit: &Audit) -> Table {
 
 fn averages(audit: &Audit) -> Table {
     table(audit.averages.iter().map(|c| {
-        let reading = match (c.impossible(), c.not_the_rounded_mean(), c.from_fractions) {
+        let interpretation = match (c.impossible(), c.not_the_rounded_mean(), c.from_fractions) {
             (true, ..) => "not a mean of these scores",
             (false, _, true) => "mean of k/N, rounded",
             (false, false, false) => "mean of the printed scores, rounded",
@@ -141,7 +141,7 @@ fn averages(audit: &Audit) -> Table {
             .with("printed", c.run.printed_average.value())
             .with("mean_of_five", c.run.mean())
             .with("difference", c.difference())
-            .with("reading", reading)
+            .with("interpretation", interpretation)
     }))
 }
 

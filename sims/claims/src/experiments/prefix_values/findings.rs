@@ -118,7 +118,7 @@ pub(super) enum Place {
     Lowest,
     /// These are shown to have a lower one.
     Above(String),
-    /// None is, and from these it is not told.
+    /// None is, and from these it does not differ significantly.
     Open(String),
 }
 
@@ -170,7 +170,7 @@ fn error(n: &Numbers) -> Finding {
         .collect();
     let rest = rest.join("; ");
     let verdict = match places.iter().any(|(_, p)| matches!(p, Place::Above(_))) {
-        false if sizes.is_empty() => Verdict::NotTold(rest),
+        false if sizes.is_empty() => Verdict::Inconclusive(rest),
         _ => holds_when(
             sizes.len() == GROUPS.len(),
             !sizes.is_empty(),
@@ -228,7 +228,7 @@ fn lambda(n: &Numbers) -> Finding {
         match place {
             Place::Above(_) => Verdict::Holds,
             Place::Lowest => Verdict::Fails("every λ below 1 has a higher one".into()),
-            Place::Open(open) => Verdict::NotTold(format!(
+            Place::Open(open) => Verdict::Inconclusive(format!(
                 "no λ below 1 is shown to have a lower one; inconclusive for {open}"
             )),
         },
@@ -248,7 +248,9 @@ fn lambda_exact(n: &Numbers) -> Finding {
         match place {
             Place::Lowest => Verdict::Holds,
             Place::Above(lower) => Verdict::Fails(format!("it is lower at λ = {lower}")),
-            Place::Open(open) => Verdict::NotTold(format!("λ = 0 is not significantly lower than {open}")),
+            Place::Open(open) => {
+                Verdict::Inconclusive(format!("λ = 0 is not significantly lower than {open}"))
+            }
         },
     );
     with_lambdas(finding, n, EXACT, |b| &b.exact)
@@ -313,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_that_change_sign_between_tasks_are_not_told() {
+    fn differences_that_change_sign_between_tasks_are_inconclusive() {
         let mut n = numbers(0.8, 0.5, falling());
         let sign = |t: usize| if t.is_multiple_of(2) { 1.0 } else { -1.0 };
         for (t, on) in n.by_lambda.iter_mut().enumerate() {

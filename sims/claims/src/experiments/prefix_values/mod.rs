@@ -28,7 +28,7 @@ use crate::experiments::common::{dot, stream};
 use findings::findings;
 use grpo_lambda::group::{Group, Response};
 use grpo_lambda::methods::{self, Method};
-use grpo_lambda_mdp::evidence::{Exact, Provider, features};
+use grpo_lambda_mdp::extra_inputs::{Exact, Provider, features};
 use grpo_lambda_mdp::zoo::Random;
 use grpo_lambda_mdp::{Oracle, Sampler, Tabular, Tree, sample_reward};
 use rayon::prelude::*;
@@ -49,15 +49,15 @@ pub(crate) const METHODS: [(&str, &str, &str); 9] = [
     ("RLOO", "rloo", ""),
     ("Prefix RLOO", "prefix_rloo", ""),
     ("prefix only", "prefix_rloo", "control=state"),
-    ("exact values", "ppo", RETURN_LESS_CRITIC),
+    ("exact values", "ppo", RETURN_MINUS_CRITIC),
     ("TEMPO, no std", "tempo", "scale=none clip=none reduction=response_sum"),
     ("Ridge RLOO", "ridge_rloo", ""),
     ("Ridge RLOO, κ = 1", "ridge_rloo", "shrinkage=1"),
     ("Ridge RLOO, κ = 16", "ridge_rloo", "shrinkage=16"),
-    ("optimal baseline b*", "ppo", RETURN_LESS_CRITIC),
+    ("optimal baseline b*", "ppo", RETURN_MINUS_CRITIC),
 ];
-/// The return less the critic's value.
-const RETURN_LESS_CRITIC: &str = "whiten=false lambda=1 clip=none reduction=response_sum";
+/// The return minus the critic's value.
+const RETURN_MINUS_CRITIC: &str = "whiten=false lambda=1 clip=none reduction=response_sum";
 /// The places of the methods in [`METHODS`].
 pub(crate) const PREFIX: usize = 1;
 const STATE: usize = 2;
@@ -163,7 +163,7 @@ fn measure(context: &Context) -> anyhow::Result<Numbers> {
     Ok(Numbers { rows, by_lambda, simulated: size.simulated })
 }
 
-/// The errors of every λ on these tasks; `tick` is told of each that is done.
+/// The errors of every λ on these tasks; `tick` is called for each that is done.
 fn by_lambda(
     context: &Context,
     tasks: &[Task],
@@ -286,7 +286,7 @@ fn simulate(
             responses.push(Response {
                 tokens: path.iter().map(|&e| tree.token(e)).collect(),
                 truncated: tree.truncated(leaf),
-                evidence: exact.evidence(leaf, &path),
+                extra_inputs: exact.extra_inputs(leaf, &path),
                 ..Response::graded(own.clone(), reward)
             });
             logps.push(own);
@@ -298,7 +298,7 @@ fn simulate(
         for (response, (leaf, path)) in
             with_best.iter_mut().flatten().flat_map(|g| &mut g.responses).zip(leaves.iter().zip(&paths))
         {
-            response.evidence = best.evidence(*leaf, path);
+            response.extra_inputs = best.extra_inputs(*leaf, path);
         }
         for (m, (draws, method)) in all.iter_mut().zip(methods).enumerate() {
             let batch = with_best.as_ref().filter(|_| optimal == Some(m)).unwrap_or(&batch);

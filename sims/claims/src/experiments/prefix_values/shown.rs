@@ -36,7 +36,7 @@ pub(crate) struct MethodRow {
     tasks_below: Option<usize>,
     tasks_above: Option<usize>,
     error_at_best_step: f64,
-    /// The error less that of Prefix RLOO, with Student's t over tasks, where the two are compared.
+    /// The error minus that of Prefix RLOO, with Student's t over tasks, where the two are compared.
     minus_prefix_rloo: Option<f64>,
     minus_prefix_rloo_low: Option<f64>,
     minus_prefix_rloo_high: Option<f64>,

@@ -21,7 +21,7 @@ pub(super) enum Kind {
     Ends,
     /// An error costs the reward and the tokens go on, each position with logits of its own.
     GoesOn,
-    /// Beside such steps, three tokens of four are a free choice of three.
+    /// Next to such steps, three tokens of four are a free choice of three.
     Free,
 }
 

@@ -49,17 +49,17 @@ impl RatioSummary {
     }
 }
 
-/// The rows whose noise is told, each with what its interval shows of the noise per token written over RLOO's: less is
+/// The rows whose noise is known, each with what its interval shows of the noise per token written over RLOO's: less is
 /// a gain. The intervals hold at 95 % for all of them together, by Bonferroni's correction.
 fn noise_cases(rows: &[TreeRow]) -> Vec<(&TreeRow, Shown)> {
     let saved = |row: &TreeRow| {
         let (noise, error, tokens) = (row.noise_over_rloo?, row.noise_over_rloo_error?, row.tokens_over_rloo);
         Some(Estimate { value: 1.0 - noise * tokens, se: error * tokens })
     };
-    let told: Vec<_> =
+    let reported: Vec<_> =
         rows.iter().filter(|r| r.method != TREES[0].0).filter_map(|row| Some((row, saved(row)?))).collect();
-    let level = 1.0 - 0.05 / told.len() as f64;
-    told.into_iter().map(|(row, saved)| (row, Shown::by_interval(saved.interval(level)))).collect()
+    let level = 1.0 - 0.05 / reported.len() as f64;
+    reported.into_iter().map(|(row, saved)| (row, Shown::by_interval(saved.interval(level)))).collect()
 }
 
 /// The tree methods on trees of their own.
@@ -81,7 +81,7 @@ fn trees(n: &Numbers) -> Finding {
     );
     let verdict = match (Shown::Gain.count(&all), Shown::Loss.count(&all)) {
         (less, _) if less > 0 && less == all.len() => Verdict::Holds,
-        (_, 0) => Verdict::NotTold(said),
+        (_, 0) => Verdict::Inconclusive(said),
         _ => Verdict::Fails(said),
     };
     let statement = "On trees that a method samples itself its update has less noise per token written than RLOO's \
@@ -208,7 +208,7 @@ fn values(n: &Numbers) -> Finding {
         .note("Differences are on the same tasks and groups; the variance of means is exact.")
 }
 
-/// Prefix Q less means on two sets, over tasks.
+/// Prefix Q minus means on two sets, over tasks.
 fn paired(n: &Numbers, group: usize) -> Option<Interval> {
     let difference = |r: &Row| Some(r.ratio[HALVES_Q]?.0 - r.ratio[HALVES]?.0);
     t_interval(&n.rows.iter().filter(|r| r.group == group).filter_map(difference).collect::<Vec<_>>(), 0.95)
@@ -384,10 +384,12 @@ fn predicted(n: &Numbers) -> Finding {
         checked.iter().filter(|(_, v)| verdict(v)).map(|(name, _)| name.as_str()).collect()
     };
     let missed = among(|v| matches!(v, Verdict::Fails(_)));
-    let open = among(|v| matches!(v, Verdict::NotTold(_)));
+    let open = among(|v| matches!(v, Verdict::Inconclusive(_)));
     let verdict = match (missed.is_empty(), open.is_empty()) {
         (true, true) => Verdict::Holds,
-        (true, false) => Verdict::NotTold(format!("some intervals reach beyond it: {}", open.join("; "))),
+        (true, false) => {
+            Verdict::Inconclusive(format!("some intervals reach beyond it: {}", open.join("; ")))
+        }
         (false, _) => Verdict::Fails(format!(
             "missed: {}; of {} predictions {} are kept and {} inconclusive",
             missed.join("; "),
@@ -510,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn less_noise_is_told_by_its_error() {
+    fn less_noise_is_reported_by_its_error() {
         let after = |change: fn(&mut TreeRow)| {
             let mut n = numbers(0.98, 0.6, 1.0, 0.05, 10, 0.95);
             n.trees.iter_mut().for_each(change);

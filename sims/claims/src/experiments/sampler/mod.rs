@@ -5,7 +5,7 @@
 //! update        1/G Σ_i Σ_t (r_i - b(s_t)) ∇log π(a_t|s_t),     b from the other sets, or from an earlier visit of the prompt
 //! ```
 //! Unbiased at every group size, with an exact variance (`tests/theory/sampler.rs`); see `grpo_lambda::systematic` and
-//! `grpo_lambda_mdp::expected::{SetMoments, PrefixMoments}`. Beside them stand bounds of independent sampling: a known
+//! `grpo_lambda_mdp::expected::{SetMoments, PrefixMoments}`. Next to them stand bounds of independent sampling: a known
 //! `J`, the posterior means of an estimator that knows how the trees are drawn, exact values and the best baseline of
 //! prefixes. `trees` gives the methods that branch
 //! trees of their own.

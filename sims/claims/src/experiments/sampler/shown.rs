@@ -101,12 +101,12 @@ fn predicted(n: &Numbers) -> Table {
     }))
 }
 
-/// Methods whose means are drawn beside each other.
-const BESIDE: [usize; 6] = [PREFIX, HALVES, HALVES_Q, VISIT, VALUES, BEST];
+/// Methods whose means are drawn next to each other.
+const TOGETHER: [usize; 6] = [PREFIX, HALVES, HALVES_Q, VISIT, VALUES, BEST];
 
-/// The rows of a group size in which all of [`BESIDE`] were measured.
+/// The rows of a group size in which all of [`TOGETHER`] were measured.
 pub(super) fn complete(n: &Numbers, group: usize) -> Vec<&Row> {
-    let measured = |r: &&Row| r.group == group && BESIDE.iter().all(|&m| r.ratio[m].is_some());
+    let measured = |r: &&Row| r.group == group && TOGETHER.iter().all(|&m| r.ratio[m].is_some());
     n.rows.iter().filter(measured).collect()
 }
 
@@ -119,11 +119,11 @@ fn of_methods(n: &Numbers) -> Figure {
     let halves = |g: usize| mean(&ratios(n, Family::All, g, HALVES));
     let panel = Panel::new("")
         .x(Axis::new("variance of an update over RLOO's").range(0.0, 1.3))
-        .y(Axis::new("").categories(BESIDE.map(|method| METHODS[method])))
+        .y(Axis::new("").categories(TOGETHER.map(|method| METHODS[method])))
         .vline(1.0, "RLOO")
         .vline(GOAL, "goal");
     let panel = GROUPS.iter().zip([-0.2, 0.0, 0.2]).fold(panel, |panel, (&g, aside)| {
-        let spans = BESIDE.iter().zip(0..).map(|(&method, row)| {
+        let spans = TOGETHER.iter().zip(0..).map(|(&method, row)| {
             let values: Vec<f64> = complete(n, g).iter().filter_map(|r| Some(r.ratio[method]?.0)).collect();
             (f64::from(row) + aside, quantile(&values, 0.05), mean(&values), quantile(&values, 0.95))
         });

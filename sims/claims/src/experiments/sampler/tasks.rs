@@ -1,4 +1,4 @@
-//! Variances on trees: exact where a formula has them, else simulated beside an estimator whose variance is known.
+//! Variances on trees: exact where a formula has them, else simulated with an estimator whose variance is known.
 
 use super::{
     BEST, GROUPS, HALVES, HALVES_Q, KNOWN, METHODS, POSTERIOR, PREFIX, QUARTERS, STATE, TOKENS, VALUES, VISIT,
@@ -244,7 +244,7 @@ fn law(prefixes: &PrefixMoments, g: usize) -> Law {
 
 enum Rule {
     Method(Box<dyn Method>),
-    /// Rewards less posterior means of the value, given the other responses of the group, of trees whose rewards are
+    /// Rewards minus posterior means of the value, given the other responses of the group, of trees whose rewards are
     /// fair bits.
     Posterior,
 }

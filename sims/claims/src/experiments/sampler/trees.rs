@@ -1,4 +1,4 @@
-//! Tree methods on trees that the policy samples itself, beside independent responses.
+//! Tree methods on trees that the policy samples itself, next to independent responses.
 
 use crate::experiments::common::mdp::{Mdp, method, zoo_mdps};
 use crate::experiments::common::{dot, norm};
@@ -18,7 +18,7 @@ pub(super) const METHODS: [(&str, &str); 4] =
     [("RLOO", "rloo"), ("SPO-tree", "spo_tree"), TREE_RL, ("TreeRPO (recon.)", "tree_rpo_reconstructed")];
 pub(super) const TREE_RL: (&str, &str) = ("TreeRL", "tree_rl");
 pub(super) const SAMPLINGS: [&str; 2] = ["independent", "own tree"];
-/// The search that TreeRL publishes, with 30 leaves; RLOO beside it has 30 independent responses.
+/// The search that TreeRL publishes, with 30 leaves; RLOO next to it has 30 independent responses.
 pub(super) const SEARCH: &str = "entropy search";
 
 /// A method on a task; a row of `sampler_trees.csv`.
@@ -52,7 +52,7 @@ fn on_task(mdp: &Mdp, groups: usize, seed: u64) -> anyhow::Result<Vec<TreeRow>> 
     let branching =
         Branching { children: CHILDREN.to_vec(), segment: mdp.tree.max_len().div_ceil(CHILDREN.len()) };
     let gradient = oracle.grad_j();
-    let told = |found: &Sampled| {
+    let reported = |found: &Sampled| {
         let (mean, (noise, error)) = (&found.estimate.update, found.noise?);
         let length = (found.estimate.total_variance() / noise).sqrt();
         Some((dot(mean, &gradient) / (length * norm(&gradient)), (noise, error)))
@@ -64,7 +64,7 @@ fn on_task(mdp: &Mdp, groups: usize, seed: u64) -> anyhow::Result<Vec<TreeRow>> 
             Some(tree) => branched(method.as_ref(), &situation, tree, groups, seed),
             None => sampled(method.as_ref(), &situation, groups, seed),
         };
-        let (cosine, noise) = told(&found).unzip();
+        let (cosine, noise) = reported(&found).unzip();
         let (noise, error) = noise.unzip();
         let tokens = |tree: &dyn TreeSampling| tree.tokens(&oracle) / (leaves as f64 * oracle.mean_length());
         anyhow::Ok(TreeRow {
@@ -80,9 +80,9 @@ fn on_task(mdp: &Mdp, groups: usize, seed: u64) -> anyhow::Result<Vec<TreeRow>> 
     let (leaves, search) = (branching.leaves(), EntropySearch::PUBLISHED);
     let rloo = |leaves| row(METHODS[0], SAMPLINGS[0], None, leaves);
     let mut rows = vec![rloo(leaves)?];
-    for entrant in METHODS.into_iter().skip(1) {
-        rows.push(row(entrant, SAMPLINGS[0], None, leaves)?);
-        rows.push(row(entrant, SAMPLINGS[1], Some(&branching), leaves)?);
+    for entry in METHODS.into_iter().skip(1) {
+        rows.push(row(entry, SAMPLINGS[0], None, leaves)?);
+        rows.push(row(entry, SAMPLINGS[1], Some(&branching), leaves)?);
     }
     over_first(&mut rows);
     let mut searched = vec![rloo(search.leaves())?, row(TREE_RL, SEARCH, Some(&search), search.leaves())?];

@@ -389,7 +389,7 @@ mod tests {
             "{}",
             refused(&other)
         );
-        // Equal twins, values that ask for nothing, and notes pass.
+        // Equal duplicates, values that ask for nothing, and notes pass.
         for extra in [
             r#", "rope_parameters": {"rope_theta": 1e4, "rope_type": "default"}, "rope_scaling": {"type": "default"}, "rope_theta": 10000"#,
             r#", "dtype": "bfloat16", "torch_dtype": "bfloat16", "final_logit_softcapping": null, "use_mrope": false, "_mine": 3"#,

@@ -180,7 +180,7 @@ pub enum Op {
     Add,
 }
 
-/// A layer of a decoder; all its layers are alike.
+/// A layer of a decoder; all its layers are equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layer {
     /// The heads of attention.

@@ -117,7 +117,7 @@ impl Architecture {
 }
 
 impl ModelConfig {
-    /// The parts of a layer; all layers are alike.
+    /// The parts of a layer; all layers are equal.
     pub fn layer(&self) -> Layer {
         Layer::new(self)
     }

@@ -89,7 +89,8 @@ const KNOWN: [&str; 8] = [
 /// Fields that scale nothing.
 const NO_SCALING: [&str; 4] = ["rope_type", "type", "rope_theta", "partial_rotary_factor"];
 
-/// `rope_theta` beside `rope_scaling` (transformers 4), or both in `rope_parameters` (transformers 5). Where a file has both objects transformers takes
+/// `rope_theta` next to `rope_scaling` (transformers 4), or both in `rope_parameters` (transformers 5). Where a file has both objects transformers
+/// takes
 /// `rope_scaling`, and its base from `rope_theta` alone, so the two must say the same.
 pub(super) fn read(fields: &Fields<'_>) -> Result<(f64, RopeScaling)> {
     let there = |field: &'static str| fields.get(field).filter(|value| !is_off(value));
@@ -130,7 +131,7 @@ fn object(fields: &Fields<'_>, field: &str, value: &Value) -> Result<(f64, RopeS
     if fields.has("rope_theta") && base(fields)? != theta {
         return inner.refuse(
             "rope_theta",
-            format!("`rope_theta` beside it is {}; leave one of them out", base(fields)?),
+            format!("`rope_theta` next to it is {}; leave one of them out", base(fields)?),
         );
     }
     if inner.get("partial_rotary_factor").is_some_and(|factor| factor.as_f64() != Some(1.0)) {

@@ -1,7 +1,7 @@
 //! The decoder: embedding, layers of attention and gated MLP with RMSNorm, and the log-probability of chosen tokens.
 //!
-//! A [`Layer`] is a program. `Decoder::layer_forward` interprets it in training, scoring and decoding alike, with keys from the batch or from a
-//! cache; `Decoder::layer_backward`, beside it, interprets it backward.
+//! A [`Layer`] is a program. `Decoder::layer_forward` interprets it in training, scoring and decoding, with keys from the batch or from a
+//! cache; `Decoder::layer_backward`, next to it, interprets it backward.
 //!
 //! | module | holds |
 //! | --- | --- |

@@ -118,12 +118,12 @@ fn refuse_too_few_bytes(directory: &Path, config: &ModelConfig) -> Result<()> {
         bytes += u128::from(fs::metadata(&path).map_err(|e| Error::io(&path, e))?.len());
     }
     let (count, least) = (config.parameter_count(), size_of::<bf16>() as u128);
-    // A handful too few is told better by the name of the tensor that is missing.
+    // A handful too few is reported better by the name of the tensor that is missing.
     if count * least <= bytes.saturating_mul(2).saturating_add(1 << 20) {
         return Ok(());
     }
     let reason = format!(
-        "describes {count} parameters, of {least} bytes or more, but the weights beside it have {bytes} bytes; \
+        "describes {count} parameters, of {least} bytes or more, but the weights next to it have {bytes} bytes; \
          do they belong to another model?"
     );
     Err(Error::file(&directory.join("config.json"), reason))

@@ -51,7 +51,7 @@ fn encode(data: &[f32], dtype: SaveDtype) -> Cow<'_, [u8]> {
 /// Writes `config.json` and the weights into `directory` so that transformers loads them: one `model.safetensors`, or shards
 /// with an index when the weights exceed `shard_bytes`. A tied head is not written twice.
 ///
-/// Every file is written beside its place, synced and renamed, the index and the configuration last.
+/// Every file is written next to its place, synced and renamed, the index and the configuration last.
 ///
 /// # Errors
 /// When the operating system refuses (a full disk, for one); what was there before is then still there.

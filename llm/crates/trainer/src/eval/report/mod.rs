@@ -1,4 +1,4 @@
-//! The report: one self-contained HTML file, and the figures beside it.
+//! The report: one self-contained HTML file, and the figures next to it.
 
 pub mod figures;
 

@@ -182,7 +182,7 @@ impl Search<'_> {
             let refers = turns.is_some_and(|turns| turns.last().is_some_and(turns::Turn::is_reference));
             return refers.then(|| problem.clone()).ok_or_else(|| self.missing("answer", &ANSWERS));
         }
-        // Many datasets have a column for the problem beside the conversation.
+        // Many datasets have a column for the problem besides the conversation.
         let chat = PROBLEMS.into_iter().find(|name| self.is_conversation(name));
         let chat = chat.ok_or_else(|| self.missing("answer", &ANSWERS))?;
         Ok(TextSource::Turn(chat.to_owned()))

@@ -80,7 +80,7 @@ impl Leftover<'_> {
         let is_same = |name: &str, value: &RawValue| {
             if is_conversation(value) {
                 let found = turns(value, name).and_then(|turns| turns::question(&turns, name, true));
-                // The turns of the row say which system prompt they have; a problem in a column of its own may have one beside it.
+                // The turns of the row say which system prompt they have; a problem in a column of its own may have one next to it.
                 return found.is_ok_and(|(turns, text)| {
                     words(&text) == words(problem) && (turns.is_empty() || turns == before)
                 });

@@ -454,7 +454,7 @@ impl DataSet {
         DataSet { others, ..self }
     }
 
-    /// Numbers of rows by what they have beside problem and answer.
+    /// Numbers of rows by what they have besides problem and answer.
     pub fn counts(&self) -> &RowCounts {
         &self.found
     }

@@ -80,7 +80,7 @@ impl Default for Clock {
 pub struct ChatTemplate {
     environment: Arc<Environment<'static>>,
     special: Map<String, Json>,
-    /// Arguments beside the conversation.
+    /// Arguments besides the conversation.
     args: Map<String, Json>,
     /// True if it reads the clock.
     prints_dates: bool,
@@ -232,8 +232,8 @@ impl ChatTemplate {
             let render = || environment.get_template(TEMPLATE)?.render(Serde(context));
             let (rendered, kept) = bounded::kept(|| render().map_err(|e| words(&e)));
             let text = rendered?;
-            match usize::try_from(kept).is_ok_and(|kept| kept > text.capacity() + limits::LEFT_BEHIND) {
-                true => Err(format!("it leaves {kept} bytes behind: one of its values contains itself")),
+            match usize::try_from(kept).is_ok_and(|kept| kept > text.capacity() + limits::LEFT_OVER) {
+                true => Err(format!("it leaves {kept} bytes after: one of its values contains itself")),
                 false => Ok(text),
             }
         });

@@ -297,7 +297,7 @@ impl Template {
         &self.name
     }
 
-    /// Texts that end a response, beside the tokenizer's end tokens; such a text belongs to the response: see [`super::stops`].
+    /// Texts that end a response, besides the tokenizer's end tokens; such a text belongs to the response: see [`super::stops`].
     pub fn stop(&self) -> &[String] {
         &self.stop
     }

@@ -1,4 +1,4 @@
-//! Settings of a tokenizer in the files beside `tokenizer.json`.
+//! Settings of a tokenizer in the files next to `tokenizer.json`.
 
 use std::path::Path;
 

@@ -137,7 +137,7 @@ pub struct ModelTokenizer {
     notes: Vec<String>,
 }
 
-/// A tokenizer's files in a checkpoint directory, beside `tokenizer.json`.
+/// A tokenizer's files in a checkpoint directory, next to `tokenizer.json`.
 const FILES: [&str; 5] =
     [tokenizer_config::FILE, "generation_config.json", OLDER[0], OLDER[1], "chat_template.jinja"];
 

@@ -8,7 +8,7 @@ mod memory_check;
 mod predict;
 mod step;
 
-use grpo_lambda::group::EvidenceKind;
+use grpo_lambda::group::InputKind;
 use grpo_lambda_decoder::generate::RolloutError;
 use grpo_lambda_decoder::model::Error;
 use grpo_lambda_gpu::DeviceError;
@@ -35,7 +35,7 @@ pub enum SyntheticStepError {
     Sft(#[from] SftError),
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// The method needs evidence that no device computes.
+    /// The method needs extra inputs that no device computes.
     #[error("method.name={method}: {asked:?} is only supported on the CPU; choose another method or the CPU")]
-    Evidence { method: String, asked: EvidenceKind },
+    ExtraInputs { method: String, asked: InputKind },
 }

@@ -45,7 +45,7 @@ pub struct StepPrediction {
     pub ceilings: Ceilings,
 }
 
-/// Work of a step of training, by phase. A method that asks for a reference, and none that asks for other evidence, is counted.
+/// Work of a step of training, by phase. A method that asks for a reference, and none that asks for other extra inputs, is counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StepWork {
     /// Reading the prompts and drawing a first token.
@@ -133,7 +133,7 @@ impl Observer for Count<'_> {
                 return Ok(());
             }
             // A method that asks for some is refused; a device has the gradients of prompts with those of their rows.
-            Phase::Evidence | Phase::Prompts => return Ok(()),
+            Phase::ExtraInputs | Phase::Prompts => return Ok(()),
             Phase::Reference => ("reference", &mut work.reference),
             Phase::Forward => ("forward", &mut work.forward),
             Phase::Backward => ("backward", &mut work.backward),

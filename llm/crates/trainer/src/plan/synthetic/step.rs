@@ -4,9 +4,9 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Instant;
 
-use grpo_lambda::group::EvidenceKind;
-use grpo_lambda_decoder::drift::Drift;
+use grpo_lambda::group::InputKind;
 use grpo_lambda_decoder::generate::{RolloutError, SampledResponse};
+use grpo_lambda_decoder::mismatch::Mismatch;
 use grpo_lambda_decoder::model::{Error, ModelConfig as Shape};
 use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_gpu::{Device, DeviceError, Dtype};
@@ -16,7 +16,7 @@ use super::SyntheticStepError;
 use crate::config::Config;
 use crate::reward::RewardBreakdown;
 use crate::step::engine::{Engine, GpuEngine, SyntheticWeights, TrainingSetup};
-use crate::step::evidence::{is_of_the_cpu, provided};
+use crate::step::extra_inputs::{is_of_the_cpu, provided};
 use crate::step::{
     Observer, Phase, RewardError, RewardFunction, StepContext, StepReport, StepSettings, TrainingPrompt,
 };
@@ -46,7 +46,7 @@ pub struct StepTimings {
     /// All of it, with credit and loss.
     pub step: f64,
     /// The distance between the trainer's log-probabilities and the sampler's.
-    pub drift: Drift,
+    pub mismatch: Mismatch,
 }
 
 /// Rewards that differ within every group: every other response is right.
@@ -91,7 +91,7 @@ impl Observer for PhaseClock<'_> {
             Phase::Prompts => phases.prompts += seconds,
             Phase::Optimiser => phases.optimiser += seconds,
             // A method that asks for some is refused.
-            Phase::Evidence => {}
+            Phase::ExtraInputs => {}
         }
         self.phases.set(phases);
         Ok(())
@@ -116,7 +116,7 @@ pub fn step(
     let (report, prefill, step) = run(engine, config, device, (prompt_tokens, number), &clock)?;
     let timed = clock.phases.get();
     let decode = (timed.decode - prefill).max(0.0);
-    Ok(StepTimings { prefill, decode, step, drift: report.drift, ..timed })
+    Ok(StepTimings { prefill, decode, step, mismatch: report.mismatch, ..timed })
 }
 
 /// Takes a step: its report, and the seconds of its prefill and of all of it.
@@ -128,9 +128,9 @@ pub(super) fn run(
     observer: &dyn Observer,
 ) -> Result<(StepReport, f64, f64), SyntheticStepError> {
     let (configured, rl) = (config.configured(), &config.rl);
-    let lacks = |kind: &EvidenceKind| !provided(configured).contains(kind) || is_of_the_cpu(*kind);
-    if let Some(asked) = configured.evidence().into_iter().find(lacks) {
-        return Err(SyntheticStepError::Evidence { method: config.method.clone(), asked });
+    let lacks = |kind: &InputKind| !provided(configured).contains(kind) || is_of_the_cpu(*kind);
+    if let Some(asked) = configured.extra_inputs().into_iter().find(lacks) {
+        return Err(SyntheticStepError::ExtraInputs { method: config.method.clone(), asked });
     }
     let prompts = prompts(rl.prompts_per_step, prompt_tokens, engine.shape().vocab_size, number);
     // The prompts are read once more, to know how long that takes.
@@ -190,6 +190,6 @@ pub fn synthetic_engine(
 ) -> Result<GpuEngine, Error> {
     let (lora, place) = (config.lora.clone(), config.memory.optimiser);
     let setup = TrainingSetup { lora, place, ..TrainingSetup::new(config.rl_optimiser()) };
-    let reference = config.configured().evidence().contains(&EvidenceKind::RefLogps);
+    let reference = config.configured().extra_inputs().contains(&InputKind::RefLogps);
     GpuEngine::synthetic(device, dtype, shape, setup, reference, weights)
 }

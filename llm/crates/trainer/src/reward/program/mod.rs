@@ -4,7 +4,7 @@
 //! to it     {"id": 7, "prompt": "..", "completion": "..", "gold": "4", "tokens": 12, "token_ids": [..], "step": 3, ..}     a line for each response of a group
 //! from it   0.5    or    {"reward": 0.5}    or    {"id": 7, "reward": 0.5}    or    null                  a line for each, in that order
 //! ```
-//! Behind `step`, which counts from 0, stand the columns of the row that are not asked, by name; one named as a field here is `row_NAME`.
+//! After `step`, which counts from 0, stand the columns of the row that are not asked, by name; one named as a field here is `row_NAME`.
 //!
 //! `null`, NaN and infinities leave the response without a value of this component; the latter two are reported. An answer with an `id` must
 //! repeat that of its question. A line that nobody asked for would shift every answer after it, so it ends the run; so does a line longer than
@@ -157,7 +157,7 @@ impl RewardProgram {
     /// Asks about one response, closes the program's input and waits a moment for its end.
     ///
     /// # Errors
-    /// The errors of [`RewardProgram::ask`], also for a line beside the answer.
+    /// The errors of [`RewardProgram::ask`], also for a line next to the answer.
     pub fn try_out(mut self, question: Question, say: &mut dyn FnMut(&str)) -> Result<(), ProgramError> {
         self.ask(&[question], say)?;
         let Some(running) = &mut self.running else { return Ok(()) };

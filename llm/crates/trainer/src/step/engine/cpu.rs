@@ -170,7 +170,7 @@ impl Engine for CpuEngine {
         Ok(())
     }
 
-    fn evidence_model(&self) -> Option<&Decoder<f32>> {
+    fn input_model(&self) -> Option<&Decoder<f32>> {
         Some(&self.model)
     }
 }

@@ -57,7 +57,7 @@ impl GpuModel {
         Ok(GpuModel { decoder, weights, adapter: None })
     }
 
-    /// Adds an adapter beside the weights, unmerged: merged, the two would be rounded together.
+    /// Adds an adapter next to the weights, unmerged: merged, the two would be rounded together.
     fn with_adapter(
         self,
         settings: &LoraSettings,
@@ -70,7 +70,7 @@ impl GpuModel {
         Ok(GpuModel { adapter: Some(adapter), ..self })
     }
 
-    /// The model of a checkpoint directory. The adapter of a run in bf16 stays beside its weights, as in training: merged into weights that are
+    /// The model of a checkpoint directory. The adapter of a run in bf16 stays next to its weights, as in training: merged into weights that are
     /// rounded, it would lose its smallest changes.
     pub fn load(
         device: &Arc<dyn Device>,
@@ -88,7 +88,7 @@ impl GpuModel {
         model.with_adapter(&settings, &adapter, dtype)
     }
 
-    /// Bytes of the adapter beside the weights; 0 without one.
+    /// Bytes of the adapter next to the weights; 0 without one.
     pub fn adapter_bytes(&self) -> u64 {
         let bytes =
             |adapter: &Adapter| adapter.tensors().flat().len() * adapter.tensors().dtype().bytes() as u64;
@@ -111,7 +111,7 @@ impl Sampler for GpuModel {
     }
 }
 
-/// A model in training on a device. Weights and activations have its dtype; what is trained is kept in `f32` beside them, and the policy
+/// A model in training on a device. Weights and activations have its dtype; what is trained is kept in `f32` next to them, and the policy
 /// is what they round to. With an adapter the weights stay as they are, and without it they are the reference.
 #[derive(Debug)]
 pub struct GpuEngine {
@@ -250,7 +250,7 @@ impl Engine for GpuEngine {
         self.optimiser.restore(state, self.model.trained())
     }
 
-    fn evidence_model(&self) -> Option<&Decoder<f32>> {
+    fn input_model(&self) -> Option<&Decoder<f32>> {
         None
     }
 }

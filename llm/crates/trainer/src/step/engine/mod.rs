@@ -130,8 +130,8 @@ pub trait Engine: Sampler {
     /// If the state is of another model. Nothing has changed then.
     fn restore_optimiser(&mut self, state: &[u8]) -> Result<(), OptimError>;
 
-    /// The decoder that computes evidence; `None` if the weights are not on the CPU.
-    fn evidence_model(&self) -> Option<&Decoder<f32>>;
+    /// The decoder that computes extra inputs; `None` if the weights are not on the CPU.
+    fn input_model(&self) -> Option<&Decoder<f32>>;
 }
 
 /// A sampler elsewhere, such as a server, that gets an engine's weights whenever they have moved.

@@ -1,7 +1,7 @@
 use grpo_lambda_trainer::config::{Config, idle_settings};
 
 #[test]
-fn a_setting_without_an_effect_is_told_with_the_one_that_takes_it() {
+fn a_setting_without_an_effect_is_reported_with_the_one_that_takes_it() {
     let idle = |words: &[&str]| idle_settings(&Config::resolve("tiny", words).expect("valid"), words);
     for (words, other) in [
         (&["task.kind=dataset", "task.data=x.jsonl", "task.levels=1"][..], "task.kind=dataset"),

@@ -88,7 +88,7 @@ fn an_interval_over_problems_is_wider_than_one_over_samples_and_never_empty() {
 }
 
 #[test]
-fn answers_that_may_be_none_are_told_of() {
+fn answers_that_may_be_none_are_reported() {
     let lines = |verdict, finish, reason: &str| {
         let problem = |_| {
             let one = record(0, verdict, Some("18 + 3"), finish);

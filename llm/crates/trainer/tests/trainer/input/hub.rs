@@ -1,7 +1,7 @@
 use grpo_lambda_trainer::input::hub::{RepositoryKind, is_hub_name, snapshot};
 
 #[test]
-fn a_model_is_found_beside_a_data_set_of_its_name_and_its_absence_says_how_to_get_it() {
+fn a_model_is_found_next_to_a_data_set_of_its_name_and_its_absence_says_how_to_get_it() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let missing = |kind| snapshot(kind, "Qwen/Qwen2.5-0.5B", dir.path()).expect_err("absent");
     let model = missing(RepositoryKind::Model);

@@ -124,7 +124,7 @@ fn the_problems_are_frozen() {
 }
 
 #[test]
-fn every_story_is_told_about_equally_often_and_a_tenth_is_held_out() {
+fn every_story_is_written_about_equally_often_and_a_tenth_is_held_out() {
     let mut stories = BTreeMap::<String, usize>::new();
     for index in 0..3_000 {
         let p = level(2, 20).problem(0, Split::Train, index);

@@ -97,7 +97,7 @@ fn a_run_that_is_asked_to_end_waits_a_moment_only() {
 }
 
 #[test]
-fn numbers_that_are_none_are_left_out_and_told_of_once() {
+fn numbers_that_are_none_are_left_out_and_reported_once() {
     let (answers, said) =
         ask("read a; echo NaN; read a; echo '{\"reward\": -Infinity}'; read a; echo 2; cat", 3);
     assert_eq!(answers, Ok(vec![None, None, Some(2.0)]));

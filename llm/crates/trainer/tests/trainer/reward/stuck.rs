@@ -18,7 +18,7 @@ fn a_constant_is_reported_once_and_counted_as_long_as_it_lasts() {
 }
 
 #[test]
-fn another_constant_and_a_missing_value_begin_anew() {
+fn another_constant_and_a_missing_value_begin_again() {
     let mut detector = StuckDetector::default();
     let (zero, one, none): (&[_], &[_], &[_]) = (&[Some(0.0)], &[Some(1.0)], &[None, None]);
     assert_eq!(

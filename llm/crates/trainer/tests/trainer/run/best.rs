@@ -9,7 +9,7 @@ use std::path::Path;
 /// Accuracies after each step; the last one is measured after the last checkpoint.
 const ACCURACY: [f64; 7] = [0.2, 0.5, 0.5, 0.7, 0.1, 0.6, 0.9];
 
-/// A trainer in miniature that keeps one checkpoint beside the best.
+/// A trainer in miniature that keeps one checkpoint next to the best.
 fn train(path: &Path, disk: Disk) -> Result<(), RunError> {
     let config = config(&["checkpoint.best=true", "checkpoint.keep=1", "checkpoint.every=2"]);
     let OpenedRun { mut run, checkpoint, .. } = RunDir::open_on(disk, path, &config, COLUMNS)?;

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A run directory that was opened once, beside a directory that nobody may touch.
+/// A run directory that was opened once, next to a directory that nobody may touch.
 struct Place {
     dir: tempfile::TempDir,
 }
@@ -174,7 +174,7 @@ fn busy(disk: &Disk, path: &Path) -> Result<(), DiskError> {
 }
 
 #[test]
-fn an_old_checkpoint_that_cannot_be_removed_is_told_of_once_and_the_run_goes_on() {
+fn an_old_checkpoint_that_cannot_be_removed_is_reported_once_and_the_run_goes_on() {
     let place = Place::new();
     // As a process leaves it that was killed while it wrote step 4.
     fs::create_dir(place.checkpoint(".new-step-00000004")).expect("writable");
@@ -192,7 +192,7 @@ fn an_old_checkpoint_that_cannot_be_removed_is_told_of_once_and_the_run_goes_on(
     (1..=5).for_each(|step| save(&mut checkpoints, step));
     let stuck = [".new-step-00000004", ".old-step-00000001"];
     assert_eq!(place.names(), [&stuck[..], &["step-00000004", "step-00000005"]].concat());
-    assert_eq!(checkpoints.told, BTreeSet::from(stuck.map(|name| place.checkpoint(name))));
+    assert_eq!(checkpoints.reported, BTreeSet::from(stuck.map(|name| place.checkpoint(name))));
     assert!(!place.checkpoint("step-00000004/half").exists(), "nothing of the half-written one is in it");
     // Taken up again, and again at step 1, whose temporary names are both taken.
     assert_eq!(open().list().expect("readable").complete.len(), 2);
@@ -253,6 +253,6 @@ fn a_run_whose_directory_is_removed_or_replaced_stops_and_says_so() {
             let error = error.to_string();
             assert!(error.contains("was removed, moved or replaced") && !error.contains('\n'), "{error}");
         }
-        assert_eq!(place.run().exists(), replaced, "nothing was made anew");
+        assert_eq!(place.run().exists(), replaced, "nothing was made again");
     }
 }

@@ -1,4 +1,4 @@
-//! Checkpoints of other runs, readers beside a run, and manifests, logs and marks that were changed: refused or passed over, never followed.
+//! Checkpoints of other runs, concurrent readers of a run, and manifests, logs and marks that were changed: refused or passed over, never followed.
 
 use crate::run::foreign::save;
 use crate::run::{COLUMNS, config, files, train, unbroken};
@@ -98,7 +98,7 @@ fn a_lost_number_is_asked_for_where_there_are_checkpoints_and_drawn_where_there_
     let path = dir.path().join("begun");
     drop(RunDir::open(&path, &config(&[]), COLUMNS).expect("fresh"));
     fs::remove_file(path.join(claim::ID)).expect("writable");
-    RunDir::open(&path, &config(&[]), COLUMNS).expect("begins anew");
+    RunDir::open(&path, &config(&[]), COLUMNS).expect("begins again");
     assert_ne!(fs::read_to_string(path.join(claim::ID)).expect("written"), id);
 }
 
@@ -183,13 +183,13 @@ fn a_run_with_only_damaged_checkpoints_keeps_its_logs() {
     refused(&path, &["step-00000007: damaged (state.bin: 1 bytes long, not 8)", "step 0"]);
     assert!(files(&path) == before, "logs are not cut");
     fs::rename(&path, dir.path().join("away")).expect("writable");
-    train(&path, Disk::crashing_after(i64::MAX), || ()).expect("begins anew, as was said");
+    train(&path, Disk::crashing_after(i64::MAX), || ()).expect("begins again, as was said");
     assert!(files(&path) == unbroken());
 }
 
 #[test]
-fn a_run_whose_checkpoints_are_gone_is_not_begun_anew_over_its_logs() {
-    // What is left of it, beside config.toml, id and the logs, and the file that is named.
+fn a_run_whose_checkpoints_are_gone_is_not_begun_again_over_its_logs() {
+    // What is left of it, besides config.toml, id and the logs, and the file that is named.
     let cases: [(&[&str], &str); 4] = [
         (&["summary.json"], "summary.json"),
         (&["end.json", "best.json"], "end.json"),
@@ -301,7 +301,7 @@ fn a_checkpoint_that_is_read_stays_until_its_reader_is_done() {
 }
 
 #[test]
-fn readers_beside_a_run_that_prunes_always_find_a_whole_checkpoint() {
+fn concurrent_readers_of_a_run_that_prunes_always_find_a_whole_checkpoint() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("run");
     let mut open = RunDir::open(&path, &config(&["checkpoint.keep=1"]), COLUMNS).expect("fresh").run;

@@ -60,7 +60,7 @@ fn a_long_step_says_what_it_does_and_the_time_is_that_of_the_run() {
 
 /// Two requests of ten problems with two samples each.
 #[test]
-fn long_responses_are_told_of_while_they_are_sampled() {
+fn long_responses_are_reported_while_they_are_sampled() {
     let page = Page::default();
     let mut progress = Progress::plain("aime", 0, 20, Box::new(page.clone()));
     let within = SamplingProgress { responses: 20, most: 20_000, ..SamplingProgress::default() };

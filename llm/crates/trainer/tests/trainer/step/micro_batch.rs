@@ -3,8 +3,8 @@ use grpo_lambda_trainer::step::micro_batch::Batch;
 use std::ops::Range;
 
 fn response(tokens: Vec<u32>) -> Response {
-    let (old_logps, evidence) = Default::default();
-    Response { tokens, old_logps, ref_logps: None, reward: None, truncated: false, evidence }
+    let (old_logps, extra_inputs) = Default::default();
+    Response { tokens, old_logps, ref_logps: None, reward: None, truncated: false, extra_inputs }
 }
 
 fn group(lengths: &[usize]) -> Group {

@@ -1,4 +1,4 @@
-mod evidence;
+mod extra_inputs;
 mod micro_batch;
 
 use grpo_lambda::group::{Group, Response};
@@ -210,7 +210,7 @@ fn further_rewards_are_the_components_or_the_greedy_response_s() {
     assert_eq!(config.configured().settings.number("weight_3"), 2.0);
     let responses = || rollout.groups.iter().flat_map(|g| &g.responses);
     for (response, breakdown) in responses().zip(rollout.rewards.iter().flatten()) {
-        let parts = response.evidence.reward_parts.as_ref().unwrap();
+        let parts = response.extra_inputs.reward_parts.as_ref().unwrap();
         assert_eq!(parts.len(), 3);
         let total = parts[0] + 0.5 * parts[1] + 2.0 * parts[2];
         assert!(breakdown.total.is_none_or(|t| (t - total).abs() < 1e-12), "{parts:?}");
@@ -221,11 +221,11 @@ fn further_rewards_are_the_components_or_the_greedy_response_s() {
     // A coin of its own: the greedy response's is not that of any sampled one.
     let (_, _, rollout) = rollout_of(&["reward.accuracy=0", "reward.coin=1", "method.name=remax"]);
     for (group, rewards) in rollout.groups.iter().zip(&rollout.rewards) {
-        let baseline = group.responses[0].evidence.reward_parts.clone().unwrap();
-        assert!(group.responses.iter().all(|r| r.evidence.reward_parts.as_ref() == Some(&baseline)));
+        let baseline = group.responses[0].extra_inputs.reward_parts.clone().unwrap();
+        assert!(group.responses.iter().all(|r| r.extra_inputs.reward_parts.as_ref() == Some(&baseline)));
         assert!(rewards.len() == 5 && (baseline == [0.0] || baseline == [1.0]), "{baseline:?}");
     }
-    assert!(rollout.evidence_cost.forward > 0);
+    assert!(rollout.input_cost.forward > 0);
 }
 
 #[test]
@@ -237,7 +237,7 @@ fn the_teacher_is_the_policy_that_has_read_the_answer() {
             let mut rows = Rows::new();
             rows.push(&[&prompt.answered[..], &response.tokens].concat(), prompt.answered.len());
             let expected = &engine.model.score(&rows, ForwardOptions::default()).unwrap().logps[0];
-            let found = response.evidence.teacher_logps.as_ref().unwrap();
+            let found = response.extra_inputs.teacher_logps.as_ref().unwrap();
             assert_eq!(found, expected);
             moved += usize::from(found != &response.old_logps);
         }

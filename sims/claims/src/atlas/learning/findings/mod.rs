@@ -1,9 +1,9 @@
-//! Findings; those on entrants left out and on rates at an end of the grid.
+//! Findings; those on entries left out and on rates at an end of the grid.
 
 mod places;
 
 use super::measure::Ranking;
-use crate::atlas::entrants::ENTRANTS;
+use crate::atlas::entries::ENTRIES;
 use crate::experiment::Finding;
 use crate::experiments::common::holds_or;
 use crate::training::{GROUP, inside_the_grid};
@@ -30,16 +30,16 @@ fn grid(r: &Ranking) -> Finding {
 }
 
 fn everyone(r: &Ranking) -> Finding {
-    let excluded: Vec<&str> = r.excluded.iter().map(|e| e.entrant.name).collect();
+    let excluded: Vec<&str> = r.excluded.iter().map(|e| e.entry.name).collect();
     Finding::new(
         "everyone",
         "Every method of the atlas can learn on a table",
         holds_or(excluded.is_empty(), format!("not {}", excluded.join(", "))),
     )
     .value("methods compared", r.results.competitors.len())
-    .value("methods of the atlas", ENTRANTS.len())
+    .value("methods of the atlas", ENTRIES.len())
     .note(format!(
-        "The reasons stand in the table. Entrants that need values take part twice. There is one group of {GROUP} and one step per update, so that clipping never binds."
+        "The reasons stand in the table. Entries that need values take part twice. There is one group of {GROUP} and one step per update, so that clipping never binds."
     ))
 }
 
@@ -146,8 +146,8 @@ mod tests {
         assert_eq!(changed(|r| r.results.cells[2] = r.results.cells[1].clone())[2], F, "two methods are one");
         assert_eq!(changed(|r| r.results.choices[3][0].at_edge = true)[6], W);
         let exclude = |r: &mut Ranking| {
-            let entrant = r.results.competitors[0].entrant;
-            r.excluded.push(Excluded { entrant, reason: "no table".into() });
+            let entry = r.results.competitors[0].entry;
+            r.excluded.push(Excluded { entry, reason: "no table".into() });
         };
         assert_eq!(changed(exclude)[7], F);
     }

@@ -4,7 +4,7 @@ use crate::atlas::learning::competitors::{COMPLETIONS, Competitor, Knowledge};
 use crate::atlas::learning::measure::Ranking;
 use crate::atlas::learning::ranking::{identical, level, order};
 use crate::atlas::learning::results::CostAxis;
-use crate::atlas::learning::words::readings;
+use crate::atlas::learning::words::variants;
 use crate::experiment::{Finding, Verdict};
 use crate::experiments::common::holds_or;
 use grpo_lambda_stats::OverTasks;
@@ -19,21 +19,21 @@ fn showing(finding: Finding, r: &Ranking, who: &[usize], columns: &[&str]) -> Fi
 const GAIN: [&str; 5] = ["rank", "gain", "gain_low_over_tasks", "gain_high_over_tasks", "p_holm"];
 
 pub(super) fn headline(r: &Ranking) -> Finding {
-    let signs = CostAxis::ALL.map(|axis| readings(r).into_iter().map(move |c| r.standing(c, axis).sign()));
+    let signs = CostAxis::ALL.map(|axis| variants(r).into_iter().map(move |c| r.standing(c, axis).sign()));
     let all: Vec<i8> = signs.into_iter().flatten().collect();
     let [faster, slower] = [1, -1].map(|sign| all.iter().filter(|s| **s == sign).count());
     let said = format!("faster in {faster} and slower in {slower} of {} comparisons", all.len());
     let verdict = match (faster, slower) {
-        (0, 0) => Verdict::NotTold(said),
+        (0, 0) => Verdict::Inconclusive(said),
         (0, _) => Verdict::Fails(said),
         _ if faster == all.len() => Verdict::Holds,
         _ => Verdict::HoldsWhen(said),
     };
     let statement = "GRPO-λ learns faster than GRPO from the same responses, at tuned learning rates";
-    showing(Finding::new("headline", statement, verdict), r, &readings(r), &GAIN)
+    showing(Finding::new("headline", statement, verdict), r, &variants(r), &GAIN)
         .value("competitors", r.results.competitors.len())
         .value("tasks", r.results.tasks.len())
-        .note("The readings with and without the clamp, against responses and against tokens.")
+        .note("The variants with and without the clamp, against responses and against tokens.")
 }
 
 /// The competitors with a sign, best first.
@@ -42,11 +42,11 @@ fn with_sign(r: &Ranking, axis: CostAxis, sign: i8) -> Vec<usize> {
     own.into_iter().filter(|&c| c != 0 && r.standing(c, axis).sign() == sign).collect()
 }
 
-/// Competitors that beat GRPO without the oracle.
+/// Competitors that beat GRPO without true values.
 pub(super) fn best(r: &Ranking) -> Finding {
-    let told =
+    let reported =
         |c: &usize| matches!(r.results.competitors[*c].knowledge, Knowledge::Oracle | Knowledge::Teacher);
-    let honest = CostAxis::ALL.map(|axis| with_sign(r, axis, 1).iter().any(|c| !told(c)));
+    let honest = CostAxis::ALL.map(|axis| with_sign(r, axis, 1).iter().any(|c| !reported(c)));
     let verdict = match honest {
         [true, true] => Verdict::Holds,
         [true, false] => Verdict::HoldsWhen("against responses".into()),
@@ -80,7 +80,7 @@ pub(super) fn coincide(r: &Ranking) -> Finding {
 pub(super) fn efficiency(r: &Ranking) -> Finding {
     let spent = |c: usize, axis: CostAxis| level(&r.effort_to_learn(c, axis), r.bootstrap);
     let fewer = |axis: CostAxis| {
-        let (ours, theirs) = (spent(readings(r)[0], axis), spent(0, axis));
+        let (ours, theirs) = (spent(variants(r)[0], axis), spent(0, axis));
         ours.zip(theirs).is_some_and(|(a, b)| a.high < b.low)
     };
     let verdict = match CostAxis::ALL.map(fewer) {
@@ -91,7 +91,7 @@ pub(super) fn efficiency(r: &Ranking) -> Finding {
             Verdict::Fails("the intervals of GRPO-λ and GRPO overlap, or GRPO needs less".into())
         }
     };
-    let who = [&[0], &readings(r)[..1]].concat();
+    let who = [&[0], &variants(r)[..1]].concat();
     let statement = "GRPO-λ (recent) reaches 90 % of J* with less than GRPO";
     let columns = ["spent_to_90", "spent_to_90_low", "spent_to_90_high", "share_reaching_90"];
     showing(Finding::new("efficiency", statement, verdict), r, &who, &columns).note(
@@ -118,17 +118,17 @@ pub(super) fn values(r: &Ranking) -> Finding {
 
 /// The gain that a method with exact values, at no charge, must show if these tasks can tell credit apart at all.
 pub(super) fn assay(r: &Ranking) -> Finding {
-    let free = |c: &Competitor| c.entrant.method == "vine_ppo" && c.knowledge == Knowledge::Oracle;
+    let free = |c: &Competitor| c.entry.method == "vine_ppo" && c.knowledge == Knowledge::Oracle;
     let statement = "These tasks can show the value of credit (assay sensitivity): VinePPO with free exact values learns faster than GRPO, with the tasks as the sample";
     let Some(c) = r.results.competitors.iter().position(free) else {
-        let verdict = Verdict::NotTold("no method with exact values takes part".into());
+        let verdict = Verdict::Inconclusive("no method with exact values takes part".into());
         return Finding::new("assay", statement, verdict);
     };
     let standing = r.standing(c, CostAxis::Responses);
     let shown = standing.over_tasks.as_ref().is_some_and(OverTasks::positive);
     let verdict = match shown {
         true => Verdict::Holds,
-        false => Verdict::NotTold(
+        false => Verdict::Inconclusive(
             "not even perfect credit is shown to gain here, so another method's lack of a gain says little about its credit"
                 .into(),
         ),

@@ -71,7 +71,7 @@ fn printed_averages(audit: &Audit) -> Finding {
     .value("averages that are not the rounded mean of the printed scores", off)
     .value("averages as printed if k/N is averaged before rounding", explained)
     .rows("averages", &["model", "dataset", "variant", "printed", "mean_of_five"])
-    .only("reading", &["not a mean of these scores"])
+    .only("interpretation", &["not a mean of these scores"])
 }
 
 fn impossible(audit: &Audit) -> Vec<&CellCheck> {
@@ -92,7 +92,7 @@ fn whole_numbers(audit: &Audit) -> Finding {
     .value("printed scores", audit.cells.len())
     .value("impossible if rounded", bad.len())
     .value("impossible if cut off after three decimals", cut)
-    .value("of those impossible if rounded, fit no reading", neither)
+    .value("of those impossible if rounded, fit no interpretation", neither)
     .rows("impossible_scores", &[])
     .note("The others are right to two decimals with a zero appended, or cut.")
 }

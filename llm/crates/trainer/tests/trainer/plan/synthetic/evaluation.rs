@@ -12,7 +12,7 @@ fn an_evaluation_of_32k_tokens_fits_80_gb_in_as_many_slots_as_are_counted() {
     let row = 28_672 * (256 + 32_768);
     let one_more = long.predict(found.slots + 1).expect("counted");
     assert!(found.peak + ALLOWANCE <= card && one_more.peak + ALLOWANCE > card);
-    // What a slot takes beside its pages: logits, numbers of the sampler and the row of a step.
+    // What a slot takes besides its pages: logits, numbers of the sampler and the row of a step.
     let each = one_more.peak - found.peak;
     assert!((row..row + row / 500).contains(&each), "{each} bytes a slot, {row} of keys and values");
     assert_eq!((found.slots, found.peak), (78, 78_122_607_616));

@@ -126,12 +126,12 @@ fn a_method_whose_questions_only_the_cpu_answers_is_refused() {
         .filter_map(|name| Config::resolve("tiny", &[name.as_str()]).ok())
         .map(|config| predict(&shape, &config, Dtype::F32, PROMPT))
         .collect();
-    assert!(found.iter().any(|f| matches!(f, Err(SyntheticStepError::Evidence { .. }))));
+    assert!(found.iter().any(|f| matches!(f, Err(SyntheticStepError::ExtraInputs { .. }))));
     assert!(found.iter().filter(|f| f.is_ok()).count() > 3);
     // The log-probabilities of the sampler are there wherever it samples.
     assert!(predicted(&["method.correction=token_truncate"]).update.0 > 0);
     let other = |f: &&Result<StepPrediction, SyntheticStepError>| {
-        !matches!(f, Ok(_) | Err(SyntheticStepError::Evidence { .. }))
+        !matches!(f, Ok(_) | Err(SyntheticStepError::ExtraInputs { .. }))
     };
     assert!(found.iter().find(other).is_none());
 }

@@ -1,17 +1,18 @@
-//! The evidence the laboratory can give, exactly, for any response of a [`Tree`].
+//! The extra inputs the laboratory can give, exactly, for any response of a [`Tree`].
 //!
-//! | evidence | what it is here | file |
+//! | extra inputs | what it is here | file |
 //! | --- | --- | --- |
 //! | entropies | `-Σ_a π log π` at each prefix | [`Oracle::entropies`] |
 //! | collisions | `Σ_a π²` at each prefix | here |
 //! | values | the exact critic, or a noisy or constant one | [`critic`] |
 //! | steps | every token a step, valued exactly (infinitely many completions) or from `K` of them | [`rollouts`] |
-//! | process_rewards | the progress of each token: the value after it less the value before it | [`rollouts`] |
+//! | process_rewards | the progress of each token: the value after it minus the value before it | [`rollouts`] |
 //! | teacher_logps | the Bayes posterior of the policy given that the answer is right | [`teacher`] |
 //! | hidden | a fixed function of the prefix, where it is asked for | [`features`] |
 //!
-//! Scores of OAR need a policy whose input can be masked, and SHEAR one with hidden states, which a table is not: [`MaskableEvidence`](super::MaskableEvidence)
-//! gives them for [`Maskable`](super::Maskable). A method that takes any function of the prefix for a state gets one by [`Exact::with_states`].
+//! Scores of OAR need a policy whose input can be masked, and SHEAR one with hidden states, which a table is not:
+//! [`MaskableInputs`](super::MaskableInputs) gives them for [`Maskable`](super::Maskable). A method that takes any function of the prefix for a
+//! state gets one by [`Exact::with_states`].
 
 pub mod critic;
 pub mod features;
@@ -21,18 +22,18 @@ pub mod teacher;
 use std::convert::Infallible;
 
 use super::{EdgeId, LeafId, Oracle, RewardKind, Tabular, Tree};
-use grpo_lambda::group::{Evidence, EvidenceKind, EvidenceSource, PerStep, StatePerToken};
+use grpo_lambda::group::{ExtraInputs, InputKind, InputSource, PerStep, StatePerToken};
 
-/// Gives the evidence of a response under the policy that sampled it.
+/// Gives the extra inputs of a response under the policy that sampled it.
 pub trait Provider: Sync + std::fmt::Debug {
-    /// The evidence of response `leaf`, whose edges are `path`.
-    fn evidence(&self, leaf: LeafId, path: &[EdgeId]) -> Evidence;
+    /// The extra inputs of response `leaf`, whose edges are `path`.
+    fn extra_inputs(&self, leaf: LeafId, path: &[EdgeId]) -> ExtraInputs;
 
     /// The kinds it provides, tokens included.
-    fn kinds(&self) -> Vec<EvidenceKind>;
+    fn kinds(&self) -> Vec<InputKind>;
 }
 
-/// The numbers of one kind of evidence for every place of a tree.
+/// The numbers of one kind of extra input for every place of a tree.
 #[derive(Clone, Debug, PartialEq)]
 enum Numbers {
     /// One per prefix: what is known before a token.
@@ -41,20 +42,20 @@ enum Numbers {
     PerEdge(Vec<f64>),
 }
 
-/// Every kind of evidence a table gives, exactly.
+/// Every kind of extra input a table gives, exactly.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exact {
     /// The kinds it provides with their numbers: a kind listed here is given, in the form that its declaration says.
-    given: Vec<(EvidenceKind, Numbers)>,
-    /// Stand-ins for the hidden state after each edge, if there are any.
+    given: Vec<(InputKind, Numbers)>,
+    /// Substitutes for the hidden state after each edge, if there are any.
     states: Option<Vec<Vec<f64>>>,
     edge_node: Vec<usize>,
 }
 
 impl Exact {
-    /// The evidence of the oracle's policy, with the exact critic.
+    /// The extra inputs of the oracle's policy, with the exact critic.
     pub fn new(oracle: &Oracle) -> Exact {
-        use EvidenceKind::{Collisions, Entropies, ProcessRewards, Steps, TeacherLogps, Values};
+        use InputKind::{Collisions, Entropies, ProcessRewards, Steps, TeacherLogps, Values};
         use Numbers::{PerEdge, PerNode};
         let tree = oracle.tree;
         let successes = rollouts::expected(oracle);
@@ -82,7 +83,7 @@ impl Exact {
     /// If there is not one value per node.
     pub fn with_critic(mut self, values: Vec<f64>) -> Exact {
         for (kind, numbers) in &mut self.given {
-            if let (EvidenceKind::Values, Numbers::PerNode(old)) = (*kind, numbers) {
+            if let (InputKind::Values, Numbers::PerNode(old)) = (*kind, numbers) {
                 assert_eq!(values.len(), old.len(), "one value per node");
                 old.clone_from(&values);
             }
@@ -101,34 +102,34 @@ impl Exact {
     }
 
     /// The kinds that a table of this tree provides.
-    pub fn kinds_on(tree: &Tree) -> Vec<EvidenceKind> {
+    pub fn kinds_on(tree: &Tree) -> Vec<InputKind> {
         Exact::new(&Oracle::new(tree, &Tabular::uniform(tree))).kinds()
     }
 }
 
 impl Provider for Exact {
-    fn evidence(&self, _: LeafId, path: &[EdgeId]) -> Evidence {
-        let Ok(evidence) = Evidence::read(&mut AlongPath { exact: self, path });
-        evidence
+    fn extra_inputs(&self, _: LeafId, path: &[EdgeId]) -> ExtraInputs {
+        let Ok(extra_inputs) = ExtraInputs::read(&mut AlongPath { exact: self, path });
+        extra_inputs
     }
 
-    fn kinds(&self) -> Vec<EvidenceKind> {
+    fn kinds(&self) -> Vec<InputKind> {
         let given = self.given.iter().map(|(kind, _)| *kind);
-        let hidden = self.states.iter().map(|_| EvidenceKind::Hidden);
-        std::iter::once(EvidenceKind::Tokens).chain(given).chain(hidden).collect()
+        let hidden = self.states.iter().map(|_| InputKind::Hidden);
+        std::iter::once(InputKind::Tokens).chain(given).chain(hidden).collect()
     }
 }
 
-/// The evidence of one response.
+/// The extra inputs of one response.
 struct AlongPath<'a> {
     exact: &'a Exact,
     path: &'a [EdgeId],
 }
 
-impl EvidenceSource for AlongPath<'_> {
+impl InputSource for AlongPath<'_> {
     type Error = Infallible;
 
-    fn numbers(&mut self, kind: EvidenceKind) -> Result<Option<Vec<f64>>, Infallible> {
+    fn numbers(&mut self, kind: InputKind) -> Result<Option<Vec<f64>>, Infallible> {
         let along = |numbers: &Numbers| match numbers {
             Numbers::PerNode(at) => self.path.iter().map(|&e| at[self.exact.edge_node[e]]).collect(),
             Numbers::PerEdge(at) => self.path.iter().map(|&e| at[e]).collect(),
@@ -136,11 +137,11 @@ impl EvidenceSource for AlongPath<'_> {
         Ok(self.exact.given.iter().find(|(given, _)| *given == kind).map(|(_, numbers)| along(numbers)))
     }
 
-    fn steps(&mut self, kind: EvidenceKind) -> Result<Option<PerStep>, Infallible> {
+    fn steps(&mut self, kind: InputKind) -> Result<Option<PerStep>, Infallible> {
         Ok(self.numbers(kind)?.map(|values| rollouts::every_token(&values)))
     }
 
-    fn states(&mut self, _: EvidenceKind) -> Result<Option<StatePerToken>, Infallible> {
+    fn states(&mut self, _: InputKind) -> Result<Option<StatePerToken>, Infallible> {
         let states = self.exact.states.as_ref();
         Ok(states.map(|states| self.path.iter().map(|&e| states[e].clone()).collect()))
     }

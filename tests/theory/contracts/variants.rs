@@ -1,6 +1,6 @@
 //! Settings that decide how a method is built: each word leads to its own numbers.
 
-use grpo_lambda::group::{EvidenceKind, Group, Response, StepValue};
+use grpo_lambda::group::{Group, InputKind, Response, StepValue};
 use grpo_lambda::methods::Coupling;
 use grpo_lambda::methods::{self, BatchLoss, REGISTRY, batch_metrics};
 
@@ -69,7 +69,7 @@ fn each_word_of_kl_is_its_estimator() {
 fn a_reference_is_asked_for_where_a_kl_reads_it() {
     let asks = |method: &str, settings: &str| {
         let configured = methods::parse(method, settings).expect("settings");
-        (configured.spec.evidence)(&configured.settings).contains(&EvidenceKind::RefLogps)
+        (configured.spec.extra_inputs)(&configured.settings).contains(&InputKind::RefLogps)
     };
     assert!(asks("grpo", "beta=0.1") && !asks("grpo", "beta=0"));
     assert!(asks("reinforce_pp", "beta=0 reward_beta=0.1") && !asks("reinforce_pp", "beta=0 reward_beta=0"));
@@ -85,7 +85,7 @@ fn a_cap_inside_the_clip_is_refused() {
 }
 
 #[test]
-fn every_reading_of_the_soft_clamp_differs() {
+fn every_variant_of_the_soft_clamp_differs() {
     let loss =
         |word: &str| evaluate("grpo_lambda", &format!("update=weight lambda=0.9 soft_clamp={word}")).value;
     let [inner, matrix, elementwise] = ["inner", "matrix", "elementwise"].map(loss);
@@ -128,14 +128,14 @@ fn the_metrics_of_groups_count_what_cannot_teach() {
     assert_eq!((metrics.groups, metrics.zero_variance_groups, metrics.ungraded), (4, 3, 4));
 }
 
-/// Methods that need no evidence and read the reference or the lengths of the batch all the same.
+/// Methods that need no extra inputs and read the reference or the lengths of the batch all the same.
 const WHITENED: [&str; 2] = ["reinforce_pp", "reinforce_pp_baseline"];
 
 #[test]
 fn a_method_says_whether_it_reads_tokens() {
     for spec in REGISTRY {
         let configured = methods::parse(spec.name, "").expect("defaults");
-        let reads = !configured.evidence().is_empty() || WHITENED.contains(&spec.name);
+        let reads = !configured.extra_inputs().is_empty() || WHITENED.contains(&spec.name);
         assert_eq!(configured.method.credit_reads_tokens(), reads, "{}", spec.name);
     }
 }
@@ -163,7 +163,7 @@ fn a_kl_penalty_in_reward_and_loss_is_refused() {
 
 /// Every response has as many further rewards, at least one; steps start at 0 and one after the other.
 #[test]
-fn evidence_of_the_wrong_form_is_refused_by_name() {
+fn an_input_of_the_wrong_form_is_refused_by_name() {
     use grpo_lambda::check::{self, BatchError};
     let checked = |edit: &dyn Fn(&mut Group)| {
         let (mut groups, logps) = batch();
@@ -173,7 +173,7 @@ fn evidence_of_the_wrong_form_is_refused_by_name() {
     let parts = |counts: [usize; 3]| {
         checked(&|g| {
             for (r, n) in g.responses.iter_mut().zip(counts) {
-                r.evidence.reward_parts = Some(vec![0.5; n]);
+                r.extra_inputs.reward_parts = Some(vec![0.5; n]);
             }
         })
     };
@@ -186,7 +186,7 @@ fn evidence_of_the_wrong_form_is_refused_by_name() {
     assert_eq!(parts([0, 0, 0]), wrong(0, 0, 0));
     let steps = |starts: &[usize]| {
         let values = starts.iter().map(|&start| StepValue { start, value: 0.5 }).collect::<Vec<_>>();
-        checked(&|g| g.responses[1].evidence.steps = Some(values.clone())).is_ok()
+        checked(&|g| g.responses[1].extra_inputs.steps = Some(values.clone())).is_ok()
     };
     assert!(steps(&[0]) && steps(&[0, 1]));
     assert!(!steps(&[0, 0]) && !steps(&[1]) && !steps(&[0, 2]) && !steps(&[]));
@@ -228,7 +228,7 @@ fn a_response_without_a_token_left_has_no_weight() {
     let spo = methods::parse("spo_chain", "reduction=response_mean drop_sure=true").expect("settings").method;
     let response = |logp: f64, reward: f64| {
         let mut response = Response::graded(vec![logp; 2], reward);
-        response.evidence.steps = Some(vec![StepValue { start: 0, value: 0.5 }]);
+        response.extra_inputs.steps = Some(vec![StepValue { start: 0, value: 0.5 }]);
         response
     };
     let sure = response(-1e-6, 1.0);

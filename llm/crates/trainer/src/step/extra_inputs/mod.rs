@@ -1,9 +1,9 @@
-//! Evidence from further passes of the language model: how the answer of a response depends on its reasoning tokens.
+//! Extra inputs from further passes of the language model: how the answer of a response depends on its reasoning tokens.
 //!
-//! | evidence | question | cost | file |
+//! | extra inputs | question | cost | file |
 //! | --- | --- | --- | --- |
 //! | `shifts` (OAR-P) | how far does the answer move when this token is masked? | a forward pass per reasoning token | [`shifts`] |
-//! | `hidden` (SHEAR, ridge RLOO) | what is the last layer's state, behind the final norm, at each token? | a forward pass | `hidden.rs` |
+//! | `hidden` (SHEAR, ridge RLOO) | what is the last layer's state, after the final norm, at each token? | a forward pass | `hidden.rs` |
 //! | `collisions` (optimal token baseline) | how concentrated is the distribution of each token? | a forward pass | `collisions.rs` |
 //! | `saliencies` (OAR-G) | how steeply does it depend on this token's embedding? | `n_noise + 1` forward passes and `n_noise` backward | [`saliencies`] |
 //!
@@ -23,7 +23,7 @@ pub mod shifts;
 mod span;
 
 use grpo_lambda::advantage::all_equal;
-use grpo_lambda::group::{Evidence, Group};
+use grpo_lambda::group::{ExtraInputs, Group};
 use grpo_lambda_decoder::model::{Decoder, Error as ModelError, Rows};
 use grpo_lambda_decoder::rng::Address;
 
@@ -32,35 +32,35 @@ use collisions::collisions;
 use hidden::hidden;
 
 pub use request::{
-    EvidenceRequest, EvidenceSettingError, PROVIDED, describe_cost, is_of_the_cpu, provided, why_unavailable,
+    InputRequest, InputSettingError, PROVIDED, describe_cost, is_of_the_cpu, provided, why_unavailable,
 };
 pub use span::ResponseSpan;
 
 /// Computation beyond sampling and training.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct EvidenceCost {
+pub struct InputCost {
     /// Tokens read in forward passes.
     pub forward: usize,
     /// Tokens differentiated in backward passes.
     pub backward: usize,
 }
 
-impl std::ops::AddAssign for EvidenceCost {
-    fn add_assign(&mut self, other: EvidenceCost) {
+impl std::ops::AddAssign for InputCost {
+    fn add_assign(&mut self, other: InputCost) {
         self.forward += other.forward;
         self.backward += other.backward;
     }
 }
 
-/// The reason why evidence could not be computed.
+/// The reason why extra inputs could not be computed.
 #[derive(Debug, thiserror::Error)]
-pub enum EvidenceError {
+pub enum InputError {
     #[error(transparent)]
     Model(#[from] ModelError),
     #[error(transparent)]
     Token(#[from] TokenError),
     #[error(
-        "evidence of response {response}: the score of token {token} is {value}; the weights give logits that are not finite"
+        "extra inputs of response {response}: the score of token {token} is {value}; the weights give logits that are not finite"
     )]
     NotFinite {
         /// The response, in flat order.
@@ -81,9 +81,9 @@ pub struct ForwardSettings {
     pub recompute: bool,
 }
 
-/// A response whose evidence is computed.
+/// A response whose extra inputs are computed.
 #[derive(Clone, Debug, PartialEq)]
-pub struct EvidenceInput<'a> {
+pub struct InputFields<'a> {
     pub prompt: &'a [u32],
     pub response: &'a [u32],
     pub span: ResponseSpan,
@@ -91,37 +91,37 @@ pub struct EvidenceInput<'a> {
     pub address: Address,
 }
 
-impl EvidenceInput<'_> {
+impl InputFields<'_> {
     /// Prompt and response up to `end` tokens of it.
     pub fn row(&self, end: usize) -> Vec<u32> {
         self.prompt.iter().chain(&self.response[..end]).copied().collect()
     }
 }
 
-/// Computes the requested evidence for every response of `batch` and writes it into the batch; `prompt(g)` and `address(g, i)` belong to
+/// Computes the requested extra inputs for every response of `batch` and writes it into the batch; `prompt(g)` and `address(g, i)` belong to
 /// group `g` and its response `i`.
 pub fn collect<'a>(
     model: &Decoder<f32>,
-    request: EvidenceRequest,
+    request: InputRequest,
     tokens: &ModelTokenizer,
     pass: ForwardSettings,
     batch: &mut [Group],
     prompt: impl Fn(usize) -> &'a [u32],
     address: impl Fn(usize, usize) -> Address,
-) -> Result<EvidenceCost, EvidenceError> {
+) -> Result<InputCost, InputError> {
     match request {
-        EvidenceRequest::Hidden => hidden(model, pass, batch, prompt),
-        EvidenceRequest::Collisions => collisions(model, pass, batch, prompt),
-        EvidenceRequest::Shifts { answer, mask } => {
+        InputRequest::Hidden => hidden(model, pass, batch, prompt),
+        InputRequest::Collisions => collisions(model, pass, batch, prompt),
+        InputRequest::Shifts { answer, mask } => {
             let (places, items) = eligible(tokens, batch, prompt, address)?;
             let (scores, cost) = shifts::shifts(model, &items, answer, mask, pass)?;
-            write(batch, &places, scores, |evidence| &mut evidence.shifts)?;
+            write(batch, &places, scores, |extra_inputs| &mut extra_inputs.shifts)?;
             Ok(cost)
         }
-        EvidenceRequest::Saliencies { answer, noise, draws } => {
+        InputRequest::Saliencies { answer, noise, draws } => {
             let (places, items) = eligible(tokens, batch, prompt, address)?;
             let (scores, cost) = saliencies::saliencies(model, &items, answer, (noise, draws), pass)?;
-            write(batch, &places, scores, |evidence| &mut evidence.saliencies)?;
+            write(batch, &places, scores, |extra_inputs| &mut extra_inputs.saliencies)?;
             Ok(cost)
         }
     }
@@ -136,7 +136,7 @@ fn eligible<'b, 'a: 'b>(
     batch: &'b [Group],
     prompt: impl Fn(usize) -> &'a [u32],
     address: impl Fn(usize, usize) -> Address,
-) -> Result<(Vec<ResponseIndex>, Vec<EvidenceInput<'b>>), TokenError> {
+) -> Result<(Vec<ResponseIndex>, Vec<InputFields<'b>>), TokenError> {
     let (mut places, mut items) = (Vec::new(), Vec::new());
     for (g, group) in batch.iter().enumerate() {
         let known: Vec<f64> = group.responses.iter().filter_map(|r| r.reward).collect();
@@ -148,7 +148,7 @@ fn eligible<'b, 'a: 'b>(
             if let (Some(span), Some(_)) = (span, response.reward) {
                 places.push((g, i));
                 let (prompt, response) = (prompt(g), response.tokens.as_slice());
-                items.push(EvidenceInput { prompt, response, span, address: address(g, i) });
+                items.push(InputFields { prompt, response, span, address: address(g, i) });
             }
         }
     }
@@ -160,17 +160,17 @@ fn write(
     batch: &mut [Group],
     places: &[ResponseIndex],
     scores: Vec<Vec<f64>>,
-    field: fn(&mut Evidence) -> &mut Option<Vec<f64>>,
-) -> Result<(), EvidenceError> {
+    field: fn(&mut ExtraInputs) -> &mut Option<Vec<f64>>,
+) -> Result<(), InputError> {
     let mut scored = places.iter().zip(scores).peekable();
     let mut response = 0;
     for (g, group) in batch.iter_mut().enumerate() {
         for (i, r) in group.responses.iter_mut().enumerate() {
             let own = scored.next_if(|(place, _)| **place == (g, i)).map_or(Vec::new(), |(_, own)| own);
             if let Some((token, &value)) = own.iter().enumerate().find(|(_, x)| !x.is_finite()) {
-                return Err(EvidenceError::NotFinite { response, token, value });
+                return Err(InputError::NotFinite { response, token, value });
             }
-            *field(&mut r.evidence) = Some(own);
+            *field(&mut r.extra_inputs) = Some(own);
             response += 1;
         }
     }

@@ -1,11 +1,11 @@
-//! SHEAR and ridge RLOO: the last layer's state, behind the final norm, at every token.
+//! SHEAR and ridge RLOO: the last layer's state, after the final norm, at every token.
 
 use grpo_lambda::advantage::all_equal;
 use grpo_lambda::group::Group;
 use grpo_lambda_decoder::model::{Decoder, Rows};
 use grpo_lambda_decoder::pack::pack;
 
-use super::{EvidenceCost, EvidenceError, ForwardSettings, tokens_of};
+use super::{ForwardSettings, InputCost, InputError, tokens_of};
 
 /// Writes the last hidden state at every token of every response in a group with unequal rewards.
 pub(super) fn hidden<'a>(
@@ -13,14 +13,14 @@ pub(super) fn hidden<'a>(
     pass: ForwardSettings,
     batch: &mut [Group],
     prompt: impl Fn(usize) -> &'a [u32],
-) -> Result<EvidenceCost, EvidenceError> {
-    let mut cost = EvidenceCost::default();
+) -> Result<InputCost, InputError> {
+    let mut cost = InputCost::default();
     let mut wanted = Vec::new();
     for (g, group) in batch.iter_mut().enumerate() {
         let known: Vec<f64> = group.responses.iter().filter_map(|r| r.reward).collect();
         for response in &mut group.responses {
             match all_equal(&known) {
-                true => response.evidence.hidden = Some(vec![Vec::new(); response.len()]),
+                true => response.extra_inputs.hidden = Some(vec![Vec::new(); response.len()]),
                 false => wanted.push((prompt(g), response)),
             }
         }
@@ -37,7 +37,7 @@ pub(super) fn hidden<'a>(
         for ((prompt, response), &start) in wanted[part].iter_mut().zip(rows.offsets()) {
             let own = &states[(start + prompt.len()) * h..][..response.len() * h];
             let vector = |state: &[f32]| state.iter().map(|&x| f64::from(x)).collect();
-            response.evidence.hidden = Some(own.chunks_exact(h).map(vector).collect());
+            response.extra_inputs.hidden = Some(own.chunks_exact(h).map(vector).collect());
         }
     }
     Ok(cost)

@@ -1,6 +1,6 @@
-//! Entrants: every registered method, at its defaults and in the readings that change what it does.
+//! Entries: every registered method, at its defaults and in the variants that change what it does.
 
-use grpo_lambda::group::EvidenceKind;
+use grpo_lambda::group::InputKind;
 use grpo_lambda::methods::{self, Configured, MethodSpec, Provenance};
 use grpo_lambda_mdp::{Oracle, Target, Tree};
 use std::sync::LazyLock;
@@ -29,10 +29,10 @@ impl Family {
     }
 }
 
-/// The provider of an entrant's evidence.
+/// The provider of an entry's extra inputs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Source {
-    /// Evidence of a table: exact values, entropies, the Bayes teacher.
+    /// Extra inputs of a table: exact values, entropies, the Bayes teacher.
     Table,
     /// A table's with a critic that errs by independent normal numbers of this standard deviation, fixed per prefix.
     NoisyCritic(f64),
@@ -44,7 +44,7 @@ pub(super) enum Source {
     Masked,
 }
 
-/// An entrant's needs beyond the responses themselves, per response.
+/// An entry's needs beyond the responses themselves, per response.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Extra {
     /// Nothing.
@@ -88,7 +88,7 @@ fn remaining_along(oracle: &Oracle) -> f64 {
     tree.nodes().map(|node| oracle.visit[node] * remaining[node]).sum()
 }
 
-/// An entrant's cost per response beyond GRPO, and its needs.
+/// An entry's cost per response beyond GRPO, and its needs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Cost {
     /// Scored responses: forward passes of the policy or of another model.
@@ -110,7 +110,7 @@ const FREE: Cost = Cost { forwards: Extra::None, rollouts: Extra::None, needs: "
 
 /// A method with its settings, under the name it has in tables and figures.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entrant {
+pub(super) struct Entry {
     /// Its name for a reader; says `recon.` where the formulas are ours.
     pub(super) name: &'static str,
     /// Its name in the registry.
@@ -124,33 +124,33 @@ pub(super) struct Entrant {
     pub(super) pairwise: bool,
 }
 
-impl Entrant {
-    /// With evidence from elsewhere than the table.
-    const fn from(mut self, source: Source) -> Entrant {
+impl Entry {
+    /// With extra inputs from elsewhere than the table.
+    const fn from(mut self, source: Source) -> Entry {
         self.source = source;
         self
     }
 
     /// Compares responses in pairs, at length.
-    const fn pairwise(mut self) -> Entrant {
+    const fn pairwise(mut self) -> Entry {
         self.pairwise = true;
         self
     }
 
     /// Needs this, at no cost.
-    const fn needs(mut self, needs: &'static str) -> Entrant {
+    const fn needs(mut self, needs: &'static str) -> Entry {
         self.cost.needs = needs;
         self
     }
 
     /// Scores this much besides.
-    const fn forwards(mut self, forwards: Extra) -> Entrant {
+    const fn forwards(mut self, forwards: Extra) -> Entry {
         self.cost.forwards = forwards;
         self
     }
 
     /// Completes this much besides.
-    const fn rollouts(mut self, rollouts: Extra) -> Entrant {
+    const fn rollouts(mut self, rollouts: Extra) -> Entry {
         self.cost.rollouts = rollouts;
         self
     }
@@ -178,13 +178,13 @@ impl Entrant {
     }
 }
 
-pub(super) const fn entrant(
+pub(super) const fn entry(
     family: Family,
     name: &'static str,
     method: &'static str,
     settings: &'static str,
-) -> Entrant {
-    Entrant { name, method, settings, family, source: Source::Table, cost: FREE, pairwise: false }
+) -> Entry {
+    Entry { name, method, settings, family, source: Source::Table, cost: FREE, pairwise: false }
 }
 
 /// The one all others are compared with.
@@ -196,26 +196,27 @@ const CRITIC: &str = "a critic";
 const ENTROPY: &str = "entropies";
 const GROUP_TREE: &str = "shared prefixes (here: those of the group)";
 
-/// Everyone, baseline first, families together: the entrants listed, and every registered method that is neither listed nor left out, at its
+/// Everyone, baseline first, families together: the entries listed, and every registered method that is neither listed nor left out, at its
 /// defaults.
-pub(super) static ENTRANTS: LazyLock<Vec<Entrant>> = LazyLock::new(|| {
+pub(super) static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
     let known = |name| LISTED.iter().any(|e| e.method == name) || LEFT_OUT.iter().any(|(n, _)| *n == name);
     let others = methods::REGISTRY.iter().filter(|spec| !known(spec.name)).map(|spec| by_default(spec));
-    let mut all: Vec<Entrant> = LISTED.iter().copied().chain(others).collect();
+    let mut all: Vec<Entry> = LISTED.iter().copied().chain(others).collect();
     all.sort_by_key(|e| e.family);
     all
 });
 
-/// A method at its defaults, its family by the evidence it needs.
-fn by_default(spec: &'static MethodSpec) -> Entrant {
-    let evidence = methods::parse(spec.name, "").map_or(Vec::new(), |configured| configured.evidence());
-    let needed = evidence.into_iter().find(|kind| *kind != EvidenceKind::RefLogps);
+/// A method at its defaults, its family by the extra inputs it needs.
+fn by_default(spec: &'static MethodSpec) -> Entry {
+    let extra_inputs =
+        methods::parse(spec.name, "").map_or(Vec::new(), |configured| configured.extra_inputs());
+    let needed = extra_inputs.into_iter().find(|kind| *kind != InputKind::RefLogps);
     let family = match needed {
         None => Family::Group,
-        Some(EvidenceKind::Values | EvidenceKind::Steps | EvidenceKind::Tokens) => Family::Value,
+        Some(InputKind::Values | InputKind::Steps | InputKind::Tokens) => Family::Value,
         Some(_) => Family::Score,
     };
-    entrant(family, spec.title, spec.name, "").needs(needed.map_or("-", EvidenceKind::name))
+    entry(family, spec.title, spec.name, "").needs(needed.map_or("-", InputKind::name))
 }
 
 /// Registered methods that take no part, and why: what the atlas would find of them stands there already, or a table cannot feed them.
@@ -256,76 +257,77 @@ pub(crate) static LEFT_OUT: &[(&str, &str)] = &[
     ),
 ];
 
-/// The entrants with settings, evidence, costs or a name of their own.
-static LISTED: &[Entrant] = &[
-    entrant(Family::Group, BASELINE, "grpo", "reduction=token_mean"),
-    entrant(Family::Group, "GRPO, 1/T", "grpo", "reduction=response_mean"),
-    entrant(Family::Group, "GRPO, clamp -0.1", "grpo", "reduction=token_mean clamp=-0.1"),
-    entrant(Family::Group, "Dr. GRPO", "dr_grpo", ""),
-    entrant(Family::Group, "RLOO", "rloo", ""),
-    entrant(Family::Group, "GRPO, batch std", "grpo_batch_std", ""),
-    entrant(Family::Group, "DAPO", "dapo", "").needs("resampled groups (not modelled here)"),
-    entrant(Family::Group, "BNPO (token mean)", "bnpo", ""),
-    entrant(Family::Group, "BNPO (beta)", "bnpo_beta", ""),
-    entrant(Family::Group, "GSPO", "gspo", ""),
-    entrant(Family::Group, "GSPO-token", "gspo_token", ""),
-    entrant(Family::Group, "CISPO", "cispo", ""),
-    entrant(Family::Group, "GPG", "gpg", ""),
-    entrant(Family::Group, "OPO", "opo", ""),
-    entrant(Family::Group, "GRPO, pass@k", "grpo_passk", ""),
-    entrant(Family::Group, "REINFORCE++", "reinforce_pp", ""),
-    entrant(Family::Group, "REINFORCE++ baseline", "reinforce_pp_baseline", ""),
-    entrant(Family::Trace, "GRPO-λ recent", "grpo_lambda", "style=recent"),
-    entrant(Family::Trace, "GRPO-λ both", "grpo_lambda", "style=both"),
-    entrant(Family::Trace, "GRPO-λ recent, no clamp", "grpo_lambda", "style=recent clamp=none"),
-    entrant(Family::Trace, "GRPO-λ both, no clamp", "grpo_lambda", "style=both clamp=none"),
-    entrant(Family::Trace, "GRPO-λ recent, ε-weight", "grpo_lambda", "style=recent update=weight"),
-    entrant(Family::Trace, "GRPO-λ both, ε-weight", "grpo_lambda", "style=both update=weight"),
-    entrant(Family::Trace, "P-trace (recon.)", "p_trace_reconstructed", ""),
-    entrant(Family::Trace, "S-trace (recon.)", "s_trace_reconstructed", "").needs(ENTROPY),
-    entrant(Family::Score, "high entropy 80/20", "high_entropy", "").needs(ENTROPY),
-    entrant(Family::Score, "OAR-P", "oar_p", "")
+/// The entries with settings, extra inputs, costs or a name of their own.
+static LISTED: &[Entry] = &[
+    entry(Family::Group, BASELINE, "grpo", "reduction=token_mean"),
+    entry(Family::Group, "GRPO, 1/T", "grpo", "reduction=response_mean"),
+    entry(Family::Group, "GRPO, clamp -0.1", "grpo", "reduction=token_mean clamp=-0.1"),
+    entry(Family::Group, "Dr. GRPO", "dr_grpo", ""),
+    entry(Family::Group, "RLOO", "rloo", ""),
+    entry(Family::Group, "GRPO, batch std", "grpo_batch_std", ""),
+    entry(Family::Group, "DAPO", "dapo", "").needs("resampled groups (not modelled here)"),
+    entry(Family::Group, "BNPO (token mean)", "bnpo", ""),
+    entry(Family::Group, "BNPO (beta)", "bnpo_beta", ""),
+    entry(Family::Group, "GSPO", "gspo", ""),
+    entry(Family::Group, "GSPO-token", "gspo_token", ""),
+    entry(Family::Group, "CISPO", "cispo", ""),
+    entry(Family::Group, "GPG", "gpg", ""),
+    entry(Family::Group, "OPO", "opo", ""),
+    entry(Family::Group, "GRPO, pass@k", "grpo_passk", ""),
+    entry(Family::Group, "REINFORCE++", "reinforce_pp", ""),
+    entry(Family::Group, "REINFORCE++ baseline", "reinforce_pp_baseline", ""),
+    entry(Family::Trace, "GRPO-λ recent", "grpo_lambda", "style=recent"),
+    entry(Family::Trace, "GRPO-λ both", "grpo_lambda", "style=both"),
+    entry(Family::Trace, "GRPO-λ recent, no clamp", "grpo_lambda", "style=recent clamp=none"),
+    entry(Family::Trace, "GRPO-λ both, no clamp", "grpo_lambda", "style=both clamp=none"),
+    entry(Family::Trace, "GRPO-λ recent, ε-weight", "grpo_lambda", "style=recent update=weight"),
+    entry(Family::Trace, "GRPO-λ both, ε-weight", "grpo_lambda", "style=both update=weight"),
+    entry(Family::Trace, "P-trace (recon.)", "p_trace_reconstructed", ""),
+    entry(Family::Trace, "S-trace (recon.)", "s_trace_reconstructed", "").needs(ENTROPY),
+    entry(Family::Score, "high entropy 80/20", "high_entropy", "").needs(ENTROPY),
+    entry(Family::Score, "OAR-P", "oar_p", "")
         .from(Source::Masked)
         .forwards(Extra::PerToken)
         .needs("the answer's distribution with a token masked"),
-    entrant(Family::Score, "OAR-G", "oar_g", "")
+    entry(Family::Score, "OAR-G", "oar_g", "")
         .from(Source::Masked)
         .forwards(Extra::PerResponse(2))
         .needs("gradients of the answer's distribution in the inputs"),
-    entrant(Family::Score, "SHEAR (recon.)", "shear_reconstructed", "")
+    entry(Family::Score, "SHEAR (recon.)", "shear_reconstructed", "")
         .from(Source::Masked)
         .pairwise()
         .needs("hidden states of the responses"),
-    entrant(Family::Score, "GRPO, 1/T, beside OAR", "grpo", "reduction=response_mean").from(Source::Masked),
-    entrant(Family::Score, "RLSD", "rlsd", "")
+    entry(Family::Score, "GRPO, 1/T, with OAR's policy", "grpo", "reduction=response_mean")
+        .from(Source::Masked),
+    entry(Family::Score, "RLSD", "rlsd", "")
         .forwards(Extra::PerResponse(1))
         .needs("a teacher that has seen the answer; binary rewards"),
-    entrant(Family::Value, "optimal token baseline", "optimal_token_baseline", "").needs("Σ π² per prefix"),
-    entrant(Family::Value, "Prefix RLOO", "prefix_rloo", "").needs(GROUP_TREE),
-    entrant(Family::Value, "TEMPO", "tempo", "").needs(GROUP_TREE),
-    entrant(Family::Value, "TEMPO, no std", "tempo", "scale=none reduction=response_sum").needs(GROUP_TREE),
-    entrant(Family::Value, "PPO, exact critic", "ppo", "").forwards(Extra::PerResponse(1)).needs(CRITIC),
-    entrant(Family::Value, "GAE, exact critic", "ppo", GAE).forwards(Extra::PerResponse(1)).needs(CRITIC),
-    entrant(Family::Value, "GAE, noisy critic", "ppo", GAE)
+    entry(Family::Value, "optimal token baseline", "optimal_token_baseline", "").needs("Σ π² per prefix"),
+    entry(Family::Value, "Prefix RLOO", "prefix_rloo", "").needs(GROUP_TREE),
+    entry(Family::Value, "TEMPO", "tempo", "").needs(GROUP_TREE),
+    entry(Family::Value, "TEMPO, no std", "tempo", "scale=none reduction=response_sum").needs(GROUP_TREE),
+    entry(Family::Value, "PPO, exact critic", "ppo", "").forwards(Extra::PerResponse(1)).needs(CRITIC),
+    entry(Family::Value, "GAE, exact critic", "ppo", GAE).forwards(Extra::PerResponse(1)).needs(CRITIC),
+    entry(Family::Value, "GAE, noisy critic", "ppo", GAE)
         .from(Source::NoisyCritic(0.2))
         .forwards(Extra::PerResponse(1))
         .needs(CRITIC),
-    entrant(Family::Value, "GAE, constant critic", "ppo", GAE)
+    entry(Family::Value, "GAE, constant critic", "ppo", GAE)
         .from(Source::ConstantCritic)
         .needs("J of the policy"),
-    entrant(Family::Value, "VinePPO, exact values", "vine_ppo", "reduction=response_sum")
+    entry(Family::Value, "VinePPO, exact values", "vine_ppo", "reduction=response_sum")
         .rollouts(Extra::Limit)
         .needs("resets to every prefix"),
-    entrant(Family::Value, "VinePPO, K = 8", "vine_ppo", "reduction=response_sum")
+    entry(Family::Value, "VinePPO, K = 8", "vine_ppo", "reduction=response_sum")
         .from(Source::Completions(8))
         .rollouts(Extra::Completions(8))
         .needs("resets to every prefix"),
-    entrant(Family::Value, "SPO-chain, exact values", "spo_chain", "")
+    entry(Family::Value, "SPO-chain, exact values", "spo_chain", "")
         .rollouts(Extra::Limit)
         .needs("resets to every cut"),
-    entrant(Family::Value, "SPO-tree", "spo_tree", "").needs(GROUP_TREE),
-    entrant(Family::Value, "TreeRL", "tree_rl", "").needs(GROUP_TREE),
-    entrant(Family::Value, "TreeRPO (recon.)", "tree_rpo_reconstructed", "").needs(GROUP_TREE),
+    entry(Family::Value, "SPO-tree", "spo_tree", "").needs(GROUP_TREE),
+    entry(Family::Value, "TreeRL", "tree_rl", "").needs(GROUP_TREE),
+    entry(Family::Value, "TreeRPO (recon.)", "tree_rpo_reconstructed", "").needs(GROUP_TREE),
 ];
 
 #[cfg(test)]
@@ -338,22 +340,22 @@ mod tests {
     fn every_registered_method_takes_part_under_names_of_its_own() {
         for spec in methods::REGISTRY {
             let left_out = LEFT_OUT.iter().any(|(name, _)| *name == spec.name);
-            let takes_part = ENTRANTS.iter().any(|e| e.method == spec.name);
+            let takes_part = ENTRIES.iter().any(|e| e.method == spec.name);
             assert!(takes_part != left_out, "{} is missing, or both here and left out", spec.name);
         }
         for (name, why) in LEFT_OUT {
             assert!(methods::find(name).is_ok() && !why.is_empty(), "{name} is no method");
         }
-        let names: Vec<_> = ENTRANTS.iter().map(|e| e.name).collect();
+        let names: Vec<_> = ENTRIES.iter().map(|e| e.name).collect();
         assert_eq!(distinct(&names).len(), names.len());
-        assert_eq!(ENTRANTS[0].name, BASELINE);
-        assert!(ENTRANTS.is_sorted_by_key(|e| e.family));
+        assert_eq!(ENTRIES[0].name, BASELINE);
+        assert!(ENTRIES.is_sorted_by_key(|e| e.family));
     }
 
     #[test]
     fn all_build_and_what_is_reconstructed_says_so() {
         let tree = (zoo::find("fork").unwrap().build)();
-        for e in ENTRANTS.iter() {
+        for e in ENTRIES.iter() {
             let configured = e.build(&tree).unwrap_or_else(|error| panic!("{}: {error}", e.name));
             assert!(configured.idle().is_empty(), "{}: {:?}", e.name, configured.idle());
             assert_eq!(e.provenance() == Provenance::Reconstructed, e.name.contains("recon"), "{}", e.name);
@@ -366,7 +368,7 @@ mod tests {
         let entry = zoo::find("pivot").unwrap();
         let tree = (entry.build)();
         let oracle = Oracle::new(&tree, &(entry.initial)(&tree));
-        let cost = |name: &str| ENTRANTS.iter().find(|e| e.name == name).unwrap().cost.responses(&oracle);
+        let cost = |name: &str| ENTRIES.iter().find(|e| e.name == name).unwrap().cost.responses(&oracle);
         for (name, want) in [
             (BASELINE, 1.0),
             ("OAR-P", 6.0),

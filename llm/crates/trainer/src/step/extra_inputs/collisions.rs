@@ -3,7 +3,7 @@
 use grpo_lambda::group::Group;
 use grpo_lambda_decoder::model::{Decoder, Rows};
 
-use super::{EvidenceCost, EvidenceError, ForwardSettings, each_row, log_softmax_of_mean, packed, tokens_of};
+use super::{ForwardSettings, InputCost, InputError, each_row, log_softmax_of_mean, packed, tokens_of};
 
 /// Writes `sum_v pi(v|s_t)^2` at every token of every response, at the sampling temperature.
 pub(super) fn collisions<'a>(
@@ -11,8 +11,8 @@ pub(super) fn collisions<'a>(
     pass: ForwardSettings,
     batch: &mut [Group],
     prompt: impl Fn(usize) -> &'a [u32],
-) -> Result<EvidenceCost, EvidenceError> {
-    let (mut cost, vocabulary) = (EvidenceCost::default(), model.config().vocab_size);
+) -> Result<InputCost, InputError> {
+    let (mut cost, vocabulary) = (InputCost::default(), model.config().vocab_size);
     let all =
         batch.iter_mut().enumerate().flat_map(|(g, group)| group.responses.iter_mut().map(move |r| (g, r)));
     let mut all: Vec<_> = all.map(|(g, response)| (prompt(g), response)).collect();
@@ -29,7 +29,7 @@ pub(super) fn collisions<'a>(
             let squares = |z: &[f32]| {
                 log_softmax_of_mean(z, 1, pass.temperature).into_iter().map(|z| (2.0 * z).exp()).sum()
             };
-            response.evidence.collisions = Some(own.chunks_exact(vocabulary).map(squares).collect());
+            response.extra_inputs.collisions = Some(own.chunks_exact(vocabulary).map(squares).collect());
         }
     }
     Ok(cost)

@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::{Exact, Provider};
 use crate::{EdgeId, LeafId, Oracle, Sampler, Tabular, Target, Tree, sample_reward};
-use grpo_lambda::group::{Evidence, EvidenceKind, StepValue};
+use grpo_lambda::group::{ExtraInputs, InputKind, StepValue};
 
 /// The mean reward to come per node, not discounted: what infinitely many completions would average.
 pub fn expected(oracle: &Oracle) -> Vec<f64> {
@@ -27,7 +27,7 @@ fn after(tree: &Tree, edge: EdgeId, mean: &[f64]) -> f64 {
     }
 }
 
-/// The mean reward to come after each edge less that before it, of [`expected`] values: the rewards of an exact process reward model.
+/// The mean reward to come after each edge minus that before it, of [`expected`] values: the rewards of an exact process reward model.
 pub fn progress(oracle: &Oracle, mean: &[f64]) -> Vec<f64> {
     let tree = oracle.tree;
     tree.edges().map(|edge| after(tree, edge, mean) - mean[tree.edge_node(edge)]).collect()
@@ -59,10 +59,10 @@ pub fn monte_carlo(
     starts.iter().map(step).collect()
 }
 
-/// The evidence of a table with step values from fresh completions, every token a step.
+/// The extra inputs of a table with step values from fresh completions, every token a step.
 ///
 /// Each response asked about gets completions of its own, from one seeded stream: what a response gets depends on how many were asked about before it, so
-/// that only ways of computing that treat evidence as random ([`sampled`](crate::expected::sampled),
+/// that only ways of computing that treat extra inputs as random ([`sampled`](crate::expected::sampled),
 /// [`conditional`](crate::expected::conditional)) may use it.
 #[derive(Debug)]
 pub struct Completions<'t> {
@@ -85,14 +85,14 @@ impl<'t> Completions<'t> {
 }
 
 impl Provider for Completions<'_> {
-    fn evidence(&self, leaf: LeafId, path: &[EdgeId]) -> Evidence {
+    fn extra_inputs(&self, leaf: LeafId, path: &[EdgeId]) -> ExtraInputs {
         let starts: Vec<usize> = (0..path.len()).collect();
         let mut rng = self.rng.lock().unwrap_or_else(PoisonError::into_inner);
         let steps = monte_carlo(&self.sampler, path, &starts, self.k, &mut *rng);
-        Evidence { steps: Some(steps), ..self.exact.evidence(leaf, path) }
+        ExtraInputs { steps: Some(steps), ..self.exact.extra_inputs(leaf, path) }
     }
 
-    fn kinds(&self) -> Vec<EvidenceKind> {
+    fn kinds(&self) -> Vec<InputKind> {
         self.exact.kinds()
     }
 }

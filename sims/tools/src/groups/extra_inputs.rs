@@ -1,38 +1,38 @@
-//! Evidence of a line beside rewards and log-probabilities, read by the declared kinds.
+//! Extra inputs of a line besides rewards and log-probabilities, read by the declared kinds.
 
 use super::values::{LIST, LISTS, items, number, numbers, wrong};
 use crate::json::Json;
-use grpo_lambda::group::{Evidence, EvidenceKind, EvidenceSource, PerStep, StatePerToken, StepValue};
+use grpo_lambda::group::{ExtraInputs, InputKind, InputSource, PerStep, StatePerToken, StepValue};
 use std::collections::HashMap;
 
 const STEP: &str = "[first token, value]";
 
-/// The evidence of every response. `read` takes a field's entries, one per response, from the line; the whole field must be what its second
+/// The extra inputs of every response. `read` takes a field's entries, one per response, from the line; the whole field must be what its second
 /// argument says.
 pub(super) fn of_responses(
     responses: usize,
     read: impl FnMut(&'static str, &str) -> Result<Option<Vec<Json>>, String>,
-) -> Result<Vec<Evidence>, String> {
-    let mut columns = EvidenceColumns { read, columns: HashMap::new(), response: 0 };
+) -> Result<Vec<ExtraInputs>, String> {
+    let mut columns = InputColumns { read, columns: HashMap::new(), response: 0 };
     let of_response = |i| {
         columns.response = i;
-        Evidence::read(&mut columns)
+        ExtraInputs::read(&mut columns)
     };
     (0..responses).map(of_response).collect()
 }
 
-/// The fields of a line that hold evidence, as the responses read it one after the other.
-struct EvidenceColumns<F> {
+/// The fields of a line that hold extra inputs, as the responses read it one after the other.
+struct InputColumns<F> {
     read: F,
     /// Each kind's field for every response; `None` if there is no such field.
-    columns: HashMap<EvidenceKind, Option<Vec<Json>>>,
+    columns: HashMap<InputKind, Option<Vec<Json>>>,
     /// The response that reads.
     response: usize,
 }
 
-impl<F: FnMut(&'static str, &str) -> Result<Option<Vec<Json>>, String>> EvidenceColumns<F> {
+impl<F: FnMut(&'static str, &str) -> Result<Option<Vec<Json>>, String>> InputColumns<F> {
     /// A kind's field for the response, and its place as in `values[2]`. The whole field must be `right`.
-    fn item(&mut self, kind: EvidenceKind, right: &str) -> Result<Option<(String, Json)>, String> {
+    fn item(&mut self, kind: InputKind, right: &str) -> Result<Option<(String, Json)>, String> {
         let (field, i) = (kind.name(), self.response);
         if !self.columns.contains_key(&kind) {
             let column = (self.read)(field, right)?;
@@ -43,16 +43,14 @@ impl<F: FnMut(&'static str, &str) -> Result<Option<Vec<Json>>, String>> Evidence
     }
 }
 
-impl<F: FnMut(&'static str, &str) -> Result<Option<Vec<Json>>, String>> EvidenceSource
-    for EvidenceColumns<F>
-{
+impl<F: FnMut(&'static str, &str) -> Result<Option<Vec<Json>>, String>> InputSource for InputColumns<F> {
     type Error = String;
 
-    fn numbers(&mut self, kind: EvidenceKind) -> Result<Option<Vec<f64>>, String> {
+    fn numbers(&mut self, kind: InputKind) -> Result<Option<Vec<f64>>, String> {
         self.item(kind, LISTS)?.map(|(place, item)| numbers(&place, item, LIST)).transpose()
     }
 
-    fn steps(&mut self, kind: EvidenceKind) -> Result<Option<PerStep>, String> {
+    fn steps(&mut self, kind: InputKind) -> Result<Option<PerStep>, String> {
         let Some((place, item)) = self.item(kind, "a list of lists of [first token, value]")? else {
             return Ok(None);
         };
@@ -60,7 +58,7 @@ impl<F: FnMut(&'static str, &str) -> Result<Option<Vec<Json>>, String>> Evidence
         pairs.map(|(t, pair)| step(&place, t, &pair)).collect::<Result<_, _>>().map(Some)
     }
 
-    fn states(&mut self, kind: EvidenceKind) -> Result<Option<StatePerToken>, String> {
+    fn states(&mut self, kind: InputKind) -> Result<Option<StatePerToken>, String> {
         const RIGHT: &str = "a list of lists of states, one per token, each a list of numbers";
         let Some((place, item)) = self.item(kind, RIGHT)? else { return Ok(None) };
         let states = items(&place, item, "a list of states, one per token")?.into_iter().enumerate();

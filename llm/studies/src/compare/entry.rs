@@ -7,7 +7,7 @@ use grpo_lambda_trainer::config::{divisor, hints};
 
 /// A method in the comparison, with all of its settings and those of its runs that differ from the common ones.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entrant {
+pub struct Entry {
     /// Its name in the registry.
     pub name: &'static str,
     /// Its name for a reader.
@@ -15,13 +15,13 @@ pub struct Entrant {
     pub settings: Vec<(String, String)>,
     /// Settings under `rl.` in which its run differs from the common ones.
     pub run: Vec<(String, String)>,
-    /// The name with the settings that are not defaults: `grpo_lambda:style=both`. Itself a spelling of the entrant.
+    /// The name with the settings that are not defaults: `grpo_lambda:style=both`. Itself a spelling of the entry.
     pub label: String,
 }
 
-impl Entrant {
+impl Entry {
     /// From the name of a method and `key=value` words over its defaults; keys under `rl.` are the run's.
-    pub fn new(name: &str, words: &[(String, String)]) -> Result<Entrant, String> {
+    pub fn new(name: &str, words: &[(String, String)]) -> Result<Entry, String> {
         // One spelling per number, as in a configuration: 1e-3 and 0.001 are the same method.
         let number =
             |value: &String| value.parse::<f64>().ok().filter(|x| x.is_finite()).map(|x| x.to_string());
@@ -68,7 +68,7 @@ impl Entrant {
         let own = run.iter().map(|(key, value)| format!("{key}={value}"));
         let words: Vec<String> = changed.chain(own).collect();
         let colon = if words.is_empty() { "" } else { ":" };
-        Ok(Entrant {
+        Ok(Entry {
             name: configured.spec.name,
             title: configured.spec.title,
             settings,
@@ -78,11 +78,11 @@ impl Entrant {
     }
 
     /// The method at another learning rate.
-    pub fn at_rate(&self, rate: f64) -> Entrant {
+    pub fn at_rate(&self, rate: f64) -> Entry {
         let mut words = self.settings.clone();
         words.extend(self.run.iter().filter(|(key, _)| key != "rl.lr").cloned());
         words.push(("rl.lr".to_owned(), rate.to_string()));
-        Entrant::new(self.name, &words).expect("settings that were accepted before")
+        Entry::new(self.name, &words).expect("settings that were accepted before")
     }
 
     /// Its name as the atlas and the paper's tables have it: `GRPO` is the mean over tokens, `GRPO, 1/T` the mean over
@@ -129,7 +129,7 @@ impl Entrant {
 /// let two = parse_methods("grpo,grpo_lambda:style=both,lambda=0.9").unwrap();
 /// assert_eq!(two.iter().map(|m| m.label.as_str()).collect::<Vec<_>>(), ["grpo", "grpo_lambda:lambda=0.9,style=both"]);
 /// ```
-pub fn parse(text: &str) -> Result<Vec<Entrant>, String> {
+pub fn parse(text: &str) -> Result<Vec<Entry>, String> {
     let mut given: Vec<(String, Vec<(String, String)>)> = Vec::new();
     for word in text.split(',').map(str::trim) {
         let bad = |what: &str| {
@@ -153,20 +153,19 @@ pub fn parse(text: &str) -> Result<Vec<Entrant>, String> {
             settings.push((key.to_owned(), value.to_owned()));
         }
     }
-    let entrants =
-        given.iter().map(|(name, words)| Entrant::new(name, words)).collect::<Result<Vec<_>, _>>()?;
-    for (i, entrant) in entrants.iter().enumerate() {
-        let alike = |other: &&Entrant| other.slug().eq_ignore_ascii_case(&entrant.slug());
-        if let Some(other) = entrants[..i].iter().find(alike) {
+    let entries = given.iter().map(|(name, words)| Entry::new(name, words)).collect::<Result<Vec<_>, _>>()?;
+    for (i, entry) in entries.iter().enumerate() {
+        let equal = |other: &&Entry| other.slug().eq_ignore_ascii_case(&entry.slug());
+        if let Some(other) = entries[..i].iter().find(equal) {
             return Err(format!(
                 "--methods: {} is given twice (as {} and {})",
                 other.label,
-                spelt(&given, &entrants, other),
+                spelt(&given, &entries, other),
                 spelt_at(&given, i)
             ));
         }
     }
-    Ok(entrants)
+    Ok(entries)
 }
 
 fn spelt_at(given: &[(String, Vec<(String, String)>)], i: usize) -> String {
@@ -175,8 +174,8 @@ fn spelt_at(given: &[(String, Vec<(String, String)>)], i: usize) -> String {
     if words.is_empty() { name.clone() } else { format!("{name}:{}", words.join(",")) }
 }
 
-fn spelt(given: &[(String, Vec<(String, String)>)], entrants: &[Entrant], of: &Entrant) -> String {
-    entrants.iter().position(|e| e == of).map_or_else(|| of.label.clone(), |i| spelt_at(given, i))
+fn spelt(given: &[(String, Vec<(String, String)>)], entries: &[Entry], of: &Entry) -> String {
+    entries.iter().position(|e| e == of).map_or_else(|| of.label.clone(), |i| spelt_at(given, i))
 }
 
 #[cfg(test)]
@@ -203,11 +202,11 @@ mod tests {
     }
 
     #[test]
-    fn a_label_is_a_spelling_of_its_entrant_and_the_slug_a_file_name() {
+    fn a_label_is_a_spelling_of_its_entry_and_the_slug_a_file_name() {
         for text in ["grpo", "grpo_lambda:style=both,lambda=0.9,rl.lr=0.001", "rloo:clip=two_sided"] {
-            let entrant = parse(text).expect(text).remove(0);
-            assert_eq!(parse(&entrant.label).expect("a label"), std::slice::from_ref(&entrant));
-            assert!(!entrant.slug().contains([':', '=', ',', '/']), "{}", entrant.slug());
+            let entry = parse(text).expect(text).remove(0);
+            assert_eq!(parse(&entry.label).expect("a label"), std::slice::from_ref(&entry));
+            assert!(!entry.slug().contains([':', '=', ',', '/']), "{}", entry.slug());
         }
         assert_eq!(parse("grpo:rl.lr=0.001").expect("one")[0].slug(), "grpo-rl.lr-0.001");
     }
@@ -237,9 +236,12 @@ mod tests {
     }
 
     #[test]
-    fn a_twin_differs_in_its_rate_only() {
+    fn a_control_differs_in_its_rate_only() {
         let first = parse("grpo:beta=0.1,rl.lr=1e-4").expect("one").remove(0);
-        let twin = first.at_rate(0.002);
-        assert_eq!((twin.label.as_str(), &twin.settings), ("grpo:beta=0.1,rl.lr=0.002", &first.settings));
+        let control = first.at_rate(0.002);
+        assert_eq!(
+            (control.label.as_str(), &control.settings),
+            ("grpo:beta=0.1,rl.lr=0.002", &first.settings)
+        );
     }
 }

@@ -5,8 +5,7 @@ use grpo_lambda_decoder::model::{Decoder, ForwardOptions, Rows};
 use rayon::prelude::*;
 
 use super::{
-    EvidenceCost, EvidenceError, EvidenceInput, ForwardSettings, each_row, log_softmax_of_mean, packed,
-    tokens_of,
+    ForwardSettings, InputCost, InputError, InputFields, each_row, log_softmax_of_mean, packed, tokens_of,
 };
 
 /// The shift of every reasoning token of every item.
@@ -19,17 +18,17 @@ use super::{
 /// which nothing later can be seen. One row per reasoning token and one clean row, in passes of at most `pass.tokens` tokens.
 pub fn shifts(
     model: &Decoder<f32>,
-    items: &[EvidenceInput],
+    items: &[InputFields],
     answer: Answer,
     mask: u32,
     pass: ForwardSettings,
-) -> Result<(Vec<Vec<f64>>, EvidenceCost), EvidenceError> {
-    let end = |item: &EvidenceInput| match answer {
+) -> Result<(Vec<Vec<f64>>, InputCost), InputError> {
+    let end = |item: &InputFields| match answer {
         Answer::Last => item.span.answer.start + 1,
         Answer::Mean | Answer::Joint => item.span.answer.end,
     };
     // The clean row of an item stands before its masked rows.
-    let masked = |item: &EvidenceInput| (0..item.span.reasoning).map(Some);
+    let masked = |item: &InputFields| (0..item.span.reasoning).map(Some);
     let jobs: Vec<(usize, Option<usize>)> = (0..items.len())
         .flat_map(|i| std::iter::once(None).chain(masked(&items[i])).map(move |t| (i, t)))
         .collect();
@@ -38,7 +37,7 @@ pub fn shifts(
         (item.prompt.len() + end, end - item.span.answer.start)
     });
     let mut scores: Vec<Vec<f64>> = items.iter().map(|_| Vec::new()).collect();
-    let mut cost = EvidenceCost::default();
+    let mut cost = InputCost::default();
     let mut clean = Vec::new();
     for part in packed(sizes, pass.tokens, model.config().vocab_size) {
         let jobs = &jobs[part];
@@ -68,7 +67,7 @@ fn answers(
     rows: &Rows,
     answer: Answer,
     pass: ForwardSettings,
-) -> Result<Vec<Vec<f64>>, EvidenceError> {
+) -> Result<Vec<Vec<f64>>, InputError> {
     if answer == Answer::Joint {
         let options = ForwardOptions { temperature: pass.temperature, ..ForwardOptions::default() };
         return Ok(model.score(rows, options)?.logps.iter().map(|row| vec![row.iter().sum()]).collect());

@@ -1,8 +1,8 @@
-//! Evidence: additions of a policy to the tokens, log-probabilities and rewards of a response.
+//! Extra inputs: additions of a policy to the tokens, log-probabilities and rewards of a response.
 //!
-//! Each kind of evidence is declared once, in the list at the end of this file. From its entry follow the field of [`Evidence`], the
-//! [`EvidenceKind`] with its name and its message, the check of its form ([`crate::check`]), its JSON field with its line of help, its neutral
-//! value ([`crate::token_weights`]), and its place in every [`EvidenceSource`].
+//! Each kind of extra input is declared once, in the list at the end of this file. From its entry follow the field of [`ExtraInputs`], the
+//! [`InputKind`] with its name and its message, the check of its form ([`crate::check`]), its JSON field with its line of help, its neutral
+//! value ([`crate::token_weights`]), and its place in every [`InputSource`].
 
 /// One number per token, length `T`.
 pub type PerToken = Vec<f64>;
@@ -28,7 +28,7 @@ pub struct StepValue {
     pub value: f64,
 }
 
-/// The evidence of one kind that a response carries, by its form.
+/// The extra inputs of one kind that a response carries, by its form.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Series<'a> {
     /// One number per token.
@@ -44,7 +44,7 @@ pub enum Series<'a> {
 }
 
 impl Series<'_> {
-    /// The shape of a JSON field that holds such evidence of `g` responses with `T_i` tokens.
+    /// The shape of a JSON field that holds such inputs of `g` responses with `T_i` tokens.
     const fn json(self) -> &'static str {
         match self {
             Series::PerToken(_) => "[[T_i]..]",
@@ -56,35 +56,35 @@ impl Series<'_> {
     }
 }
 
-/// A source of the evidence of one response, asked kind by kind: a file, a simulator, a generator of test data.
+/// A source of the extra inputs of one response, asked kind by kind: a file, a simulator, a generator of test data.
 ///
-/// [`Evidence::read`] calls the method that fits the form of each declared kind. `None` means that the response has no such evidence.
-pub trait EvidenceSource {
-    /// Why evidence could not be read.
+/// [`ExtraInputs::read`] calls the method that fits the form of each declared kind. `None` means that the response has no such inputs.
+pub trait InputSource {
+    /// Why extra inputs could not be read.
     type Error;
 
     /// A number per token, or per reasoning token; or some numbers per response.
     ///
     /// # Errors
-    /// When there is evidence of this kind that cannot be read.
-    fn numbers(&mut self, kind: EvidenceKind) -> Result<Option<Vec<f64>>, Self::Error>;
+    /// When there is extra inputs of this kind that cannot be read.
+    fn numbers(&mut self, kind: InputKind) -> Result<Option<Vec<f64>>, Self::Error>;
 
     /// A value per step.
     ///
     /// # Errors
-    /// The errors of [`numbers`](EvidenceSource::numbers).
-    fn steps(&mut self, kind: EvidenceKind) -> Result<Option<PerStep>, Self::Error>;
+    /// The errors of [`numbers`](InputSource::numbers).
+    fn steps(&mut self, kind: InputKind) -> Result<Option<PerStep>, Self::Error>;
 
     /// A vector per token.
     ///
     /// # Errors
-    /// The errors of [`numbers`](EvidenceSource::numbers).
-    fn states(&mut self, kind: EvidenceKind) -> Result<Option<StatePerToken>, Self::Error>;
+    /// The errors of [`numbers`](InputSource::numbers).
+    fn states(&mut self, kind: InputKind) -> Result<Option<StatePerToken>, Self::Error>;
 }
 
-/// A type that evidence has in a response.
+/// A type that extra inputs have in a response.
 trait Form: Sized {
-    fn read<S: EvidenceSource>(source: &mut S, kind: EvidenceKind) -> Result<Option<Self>, S::Error>;
+    fn read<S: InputSource>(source: &mut S, kind: InputKind) -> Result<Option<Self>, S::Error>;
 
     /// Every number `value`, for a response of `len` tokens.
     fn constant(len: usize, value: f64) -> Self;
@@ -96,7 +96,7 @@ trait Form: Sized {
 }
 
 impl Form for Vec<f64> {
-    fn read<S: EvidenceSource>(source: &mut S, kind: EvidenceKind) -> Result<Option<Self>, S::Error> {
+    fn read<S: InputSource>(source: &mut S, kind: InputKind) -> Result<Option<Self>, S::Error> {
         source.numbers(kind)
     }
     fn constant(len: usize, value: f64) -> Self {
@@ -105,7 +105,7 @@ impl Form for Vec<f64> {
 }
 
 impl Form for PerStep {
-    fn read<S: EvidenceSource>(source: &mut S, kind: EvidenceKind) -> Result<Option<Self>, S::Error> {
+    fn read<S: InputSource>(source: &mut S, kind: InputKind) -> Result<Option<Self>, S::Error> {
         source.steps(kind)
     }
     fn constant(_: usize, value: f64) -> Self {
@@ -114,7 +114,7 @@ impl Form for PerStep {
 }
 
 impl Form for StatePerToken {
-    fn read<S: EvidenceSource>(source: &mut S, kind: EvidenceKind) -> Result<Option<Self>, S::Error> {
+    fn read<S: InputSource>(source: &mut S, kind: InputKind) -> Result<Option<Self>, S::Error> {
         source.states(kind)
     }
     fn filled(&self, len: usize, value: f64) -> Self {
@@ -125,8 +125,8 @@ impl Form for StatePerToken {
     }
 }
 
-/// Writes out [`Evidence`] and [`EvidenceKind`] from one entry per kind, under the documentation of the field.
-macro_rules! declare_evidence {
+/// Writes out [`ExtraInputs`] and [`InputKind`] from one entry per kind, under the documentation of the field.
+macro_rules! declare_inputs {
     ($(
         $(#[$doc:meta])*
         $kind:ident => $field:ident: $form:ident {
@@ -141,108 +141,108 @@ macro_rules! declare_evidence {
         /// Inputs of a method beyond tokens, log-probabilities and rewards.
         ///
         /// It is filled by the policy that sampled the response. A method lists what it needs in its registry entry, and a
-        /// configuration that asks for evidence its policy does not provide is refused when it is read.
+        /// configuration that asks for extra inputs its policy does not provide is refused when it is read.
         #[derive(Clone, Debug, Default, PartialEq)]
-        pub struct Evidence {
+        pub struct ExtraInputs {
             $($(#[$doc])* pub $field: Option<$form>,)+
         }
 
-        /// The kinds of [`Evidence`], and two fields of a response that not every policy fills: what a method may need.
+        /// The kinds of [`ExtraInputs`], and two fields of a response that not every policy fills: what a method may need.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum EvidenceKind {
+        pub enum InputKind {
             /// [`Response::tokens`](super::Response::tokens).
             Tokens,
-            $(#[doc = concat!("[`Evidence::", stringify!($field), "`].")] $kind,)+
+            $(#[doc = concat!("[`ExtraInputs::", stringify!($field), "`].")] $kind,)+
             /// [`Response::ref_logps`](super::Response::ref_logps): log-probabilities under a frozen reference policy.
             RefLogps,
         }
 
-        impl Evidence {
+        impl ExtraInputs {
             /// The kinds that are fields of this struct, in their order.
-            pub const KINDS: [EvidenceKind; [$(EvidenceKind::$kind),+].len()] = [$(EvidenceKind::$kind),+];
+            pub const KINDS: [InputKind; [$(InputKind::$kind),+].len()] = [$(InputKind::$kind),+];
 
             /// Every kind that `source` has.
             ///
             /// # Errors
             /// The first error of `source`.
-            pub fn read<S: EvidenceSource>(source: &mut S) -> Result<Evidence, S::Error> {
-                Ok(Evidence { $($field: Form::read(source, EvidenceKind::$kind)?,)+ })
+            pub fn read<S: InputSource>(source: &mut S) -> Result<ExtraInputs, S::Error> {
+                Ok(ExtraInputs { $($field: Form::read(source, InputKind::$kind)?,)+ })
             }
 
-            /// Every kind of evidence for a response of `len` tokens, each number `value`: stand-in data for tests and benchmarks.
-            pub fn constant(len: usize, value: f64) -> Evidence {
-                Evidence { $($field: Some(Form::constant(len, value)),)+ }
+            /// Every kind of extra input for a response of `len` tokens, each number `value`: placeholder data for tests and benchmarks.
+            pub fn constant(len: usize, value: f64) -> ExtraInputs {
+                ExtraInputs { $($field: Some(Form::constant(len, value)),)+ }
             }
 
-            /// Evidence that singles out no token of a response of `len` tokens with log-probability `logp` each; in words in
+            /// Extra inputs that single out no token of a response of `len` tokens with log-probability `logp` each; in words in
             /// [`assumed`](crate::token_weights::assumed).
-            pub fn neutral(len: usize, logp: f64) -> Evidence {
+            pub fn neutral(len: usize, logp: f64) -> ExtraInputs {
                 let value = |number: fn(f64) -> f64| number(logp);
-                Evidence { $($field: Some(Form::constant(len, value($neutral))),)+ }
+                ExtraInputs { $($field: Some(Form::constant(len, value($neutral))),)+ }
             }
 
-            /// These kinds of evidence for a response of `len` tokens, every number `value`.
+            /// These kinds of extra inputs for a response of `len` tokens, every number `value`.
             ///
             /// With 0 it stands in for the other responses of a group where a method sees no more of them than rewards and lengths.
-            pub fn filled(&self, len: usize, value: f64) -> Evidence {
-                Evidence { $($field: self.$field.as_ref().map(|series| series.filled(len, value)),)+ }
+            pub fn filled(&self, len: usize, value: f64) -> ExtraInputs {
+                ExtraInputs { $($field: self.$field.as_ref().map(|series| series.filled(len, value)),)+ }
             }
 
-            /// This evidence, with the kinds of `other` that it lacks.
-            pub fn or(self, other: Evidence) -> Evidence {
-                Evidence { $($field: self.$field.or(other.$field),)+ }
+            /// These inputs, with the kinds of `other` that it lacks.
+            pub fn or(self, other: ExtraInputs) -> ExtraInputs {
+                ExtraInputs { $($field: self.$field.or(other.$field),)+ }
             }
 
             /// Every kind that is present.
-            pub fn series(&self) -> impl Iterator<Item = (EvidenceKind, Series<'_>)> {
-                let all = [$(self.$field.as_deref().map(|series| (EvidenceKind::$kind, Series::$form(series)))),+];
+            pub fn series(&self) -> impl Iterator<Item = (InputKind, Series<'_>)> {
+                let all = [$(self.$field.as_deref().map(|series| (InputKind::$kind, Series::$form(series)))),+];
                 all.into_iter().flatten()
             }
         }
 
-        impl EvidenceKind {
+        impl InputKind {
             /// Every kind.
-            pub const ALL: [EvidenceKind; Evidence::KINDS.len() + 2] =
-                [EvidenceKind::Tokens, $(EvidenceKind::$kind,)+ EvidenceKind::RefLogps];
+            pub const ALL: [InputKind; ExtraInputs::KINDS.len() + 2] =
+                [InputKind::Tokens, $(InputKind::$kind,)+ InputKind::RefLogps];
 
             /// The field's name in configurations and JSON.
             pub fn name(self) -> &'static str {
                 match self {
-                    EvidenceKind::Tokens => "tokens",
-                    $(EvidenceKind::$kind => stringify!($field),)+
-                    EvidenceKind::RefLogps => "ref_logps",
+                    InputKind::Tokens => "tokens",
+                    $(InputKind::$kind => stringify!($field),)+
+                    InputKind::RefLogps => "ref_logps",
                 }
             }
 
-            /// The shape of its JSON field for a group of responses, and what it holds; `None` for what is not evidence.
+            /// The shape of its JSON field for a group of responses, and what it holds; `None` for what is no extra input.
             pub fn json(self) -> Option<(&'static str, &'static str)> {
                 match self {
-                    $(EvidenceKind::$kind => Some((Series::$form(&[]).json(), $json)),)+
-                    EvidenceKind::Tokens | EvidenceKind::RefLogps => None,
+                    $(InputKind::$kind => Some((Series::$form(&[]).json(), $json)),)+
+                    InputKind::Tokens | InputKind::RefLogps => None,
                 }
             }
 
-            /// The neutral value ([`Evidence::neutral`]) in words; `None` for what is not evidence.
+            /// The neutral value ([`ExtraInputs::neutral`]) in words; `None` for what is no extra input.
             pub fn neutral(self) -> Option<&'static str> {
                 match self {
-                    $(EvidenceKind::$kind => Some($assumed),)+
-                    EvidenceKind::Tokens | EvidenceKind::RefLogps => None,
+                    $(InputKind::$kind => Some($assumed),)+
+                    InputKind::Tokens | InputKind::RefLogps => None,
                 }
             }
 
             /// The kind of policy that provides it, for a message that refuses a method.
             pub fn provided_by(self) -> &'static str {
                 match self {
-                    EvidenceKind::Tokens => "any policy that keeps the tokens it sampled",
-                    $(EvidenceKind::$kind => $provider,)+
-                    EvidenceKind::RefLogps => "a policy with a frozen reference",
+                    InputKind::Tokens => "any policy that keeps the tokens it sampled",
+                    $(InputKind::$kind => $provider,)+
+                    InputKind::RefLogps => "a policy with a frozen reference",
                 }
             }
         }
     };
 }
 
-declare_evidence! {
+declare_inputs! {
     /// Entropy of the full next-token distribution, `H_t = -sum_v pi(v|s_t) log pi(v|s_t)`, in nats.
     Entropies => entropies: PerToken {
         provider: "a policy that keeps the entropy of each next-token distribution",
@@ -275,7 +275,7 @@ declare_evidence! {
     Shifts => shifts: PerReasoningToken {
         provider: "a policy that can score an answer with one of its earlier tokens masked",
         json: "shift of the answer under a mask, per reasoning token (first R_i)",
-        neutral: |_| 1.0, "masking moves the answer alike at every token",
+        neutral: |_| 1.0, "masking moves the answer equally at every token",
     }
 
     /// Gradient times input of the answer's distribution (OAR-G).
@@ -300,7 +300,7 @@ declare_evidence! {
         neutral: |logp| logp, "the sampler computes what the trainer computes",
     }
 
-    /// Rewards that belong to the response beside its own, any number of them, the same for all responses: the components of the
+    /// Rewards that belong to the response besides its own, any number of them, the same for all responses: the components of the
     /// reward (GDPO), or the reward of the greedy response to the same prompt (ReMax).
     RewardParts => reward_parts: PerReward {
         provider: "a grader that reports the parts of a reward",
@@ -317,7 +317,7 @@ declare_evidence! {
 
     /// The reward of each token by a process reward model, 0 where it gives none (PRIME).
     ProcessRewards => process_rewards: PerToken {
-        provider: "a policy beside a process reward model",
+        provider: "a policy next to a process reward model",
         json: "reward of each token by a process reward model",
         neutral: |_| 0.0, "the process reward model rewards no token",
     }

@@ -1,5 +1,5 @@
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
-use grpo_lambda_trainer::step::evidence::ResponseSpan;
+use grpo_lambda_trainer::step::extra_inputs::ResponseSpan;
 use std::ops::Range;
 
 fn parts(text: &str) -> Option<[String; 4]> {

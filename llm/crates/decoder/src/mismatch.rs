@@ -5,19 +5,19 @@
 
 /// Errors over the tokens of a batch.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Drift {
+pub struct Mismatch {
     tokens: u64,
     sum: f64,
     max: f64,
 }
 
-impl Default for Drift {
+impl Default for Mismatch {
     fn default() -> Self {
-        Drift { tokens: 0, sum: 0.0, max: 1.0 }
+        Mismatch { tokens: 0, sum: 0.0, max: 1.0 }
     }
 }
 
-impl Drift {
+impl Mismatch {
     /// Default of the largest mean error with which a run continues.
     pub const LIMIT: f64 = 1.05;
 
@@ -58,12 +58,12 @@ mod tests {
 
     #[test]
     fn the_error_is_the_factor_between_the_probabilities_either_way() {
-        let mut drift = Drift::default();
-        assert_eq!((drift.mean(), drift.max()), (1.0, 1.0));
-        drift.add(&[-1.0, -2.0], &[-1.0 - 2f64.ln(), -2.0]);
-        drift.add(&[-3.0], &[-3.0 + 2f64.ln()]);
-        assert!((drift.mean() - 5.0 / 3.0).abs() < 1e-12 && (drift.max() - 2.0).abs() < 1e-12);
-        drift.add(&[f64::NAN], &[0.0]);
-        assert!(drift.mean().is_nan() && drift.max().is_nan());
+        let mut mismatch = Mismatch::default();
+        assert_eq!((mismatch.mean(), mismatch.max()), (1.0, 1.0));
+        mismatch.add(&[-1.0, -2.0], &[-1.0 - 2f64.ln(), -2.0]);
+        mismatch.add(&[-3.0], &[-3.0 + 2f64.ln()]);
+        assert!((mismatch.mean() - 5.0 / 3.0).abs() < 1e-12 && (mismatch.max() - 2.0).abs() < 1e-12);
+        mismatch.add(&[f64::NAN], &[0.0]);
+        assert!(mismatch.mean().is_nan() && mismatch.max().is_nan());
     }
 }

@@ -1,80 +1,80 @@
-//! The evidence that the language model provides, and the settings with which a method asks for it.
+//! The extra inputs that the language model provides, and the settings with which a method asks for them.
 
 use grpo_lambda::assignment::Answer;
-use grpo_lambda::group::EvidenceKind;
+use grpo_lambda::group::InputKind;
 use grpo_lambda::methods::{Configured, gdpo, remax};
 use grpo_lambda_grade::Extraction;
 
 use crate::input::tokens::ModelTokenizer;
 
-/// The evidence that the language model provides beside log-probabilities and rewards.
-pub const PROVIDED: &[EvidenceKind] = &[
-    EvidenceKind::Tokens,
-    EvidenceKind::Entropies,
-    EvidenceKind::Collisions,
-    EvidenceKind::RefLogps,
-    EvidenceKind::TeacherLogps,
-    EvidenceKind::SamplerLogps,
-    EvidenceKind::RewardParts,
-    EvidenceKind::Shifts,
-    EvidenceKind::Saliencies,
-    EvidenceKind::Hidden,
+/// The extra inputs that the language model provides besides log-probabilities and rewards.
+pub const PROVIDED: &[InputKind] = &[
+    InputKind::Tokens,
+    InputKind::Entropies,
+    InputKind::Collisions,
+    InputKind::RefLogps,
+    InputKind::TeacherLogps,
+    InputKind::SamplerLogps,
+    InputKind::RewardParts,
+    InputKind::Shifts,
+    InputKind::Saliencies,
+    InputKind::Hidden,
 ];
 
-/// The evidence that the language model provides for a method: further rewards are the components of the reward or the greedy response's, which only
-/// the methods made for these read.
-pub fn provided(method: &Configured) -> Vec<EvidenceKind> {
+/// The extra inputs that the language model provides for a method: further rewards are the components of the reward or the greedy response's, which
+/// only the methods made for these read.
+pub fn provided(method: &Configured) -> Vec<InputKind> {
     let reads_parts = [gdpo::SPEC.name, remax::SPEC.name].contains(&method.spec.name);
-    PROVIDED.iter().copied().filter(|kind| reads_parts || *kind != EvidenceKind::RewardParts).collect()
+    PROVIDED.iter().copied().filter(|kind| reads_parts || *kind != InputKind::RewardParts).collect()
 }
 
-/// The reason why the language model has none of this evidence; empty for evidence that it provides to every method.
-pub fn why_unavailable(kind: EvidenceKind) -> &'static str {
+/// The reason why the language model has none of these inputs; empty for extra inputs that it provides to every method.
+pub fn why_unavailable(kind: InputKind) -> &'static str {
     match kind {
-        EvidenceKind::RewardParts => {
+        InputKind::RewardParts => {
             "llm-train has the components of a reward and the greedy response's, not the rewards of an earlier visit of a prompt"
         }
-        EvidenceKind::Values => "llm-train trains no critic beside the policy",
-        EvidenceKind::Steps => "llm-train samples whole responses and does not complete prefixes of them",
+        InputKind::Values => "llm-train trains no critic next to the policy",
+        InputKind::Steps => "llm-train samples whole responses and does not complete prefixes of them",
         kind if PROVIDED.contains(&kind) => "",
         _ => "nothing in llm-train computes it",
     }
 }
 
-/// The computation that this evidence takes, in words; `None` if sampling provides it.
-pub fn describe_cost(kind: EvidenceKind) -> Option<&'static str> {
+/// The computation that this input takes, in words; `None` if sampling provides it.
+pub fn describe_cost(kind: InputKind) -> Option<&'static str> {
     match kind {
-        EvidenceKind::Shifts => Some(
+        InputKind::Shifts => Some(
             "one forward pass over prompt and response up to the answer per reasoning token, and one more, of every response that ends in \
              \\boxed{} and whose group's rewards differ",
         ),
-        EvidenceKind::Saliencies => Some(
+        InputKind::Saliencies => Some(
             "method.n_noise forward and backward passes over prompt and response up to the answer, and a clean one, of every response that \
              ends in \\boxed{} and whose group's rewards differ",
         ),
-        EvidenceKind::Hidden => {
+        InputKind::Hidden => {
             Some("one forward pass over prompt and response, of every response whose group's rewards differ")
         }
-        EvidenceKind::Collisions => Some("one forward pass over prompt and response, of every response"),
-        EvidenceKind::TeacherLogps => Some(
+        InputKind::Collisions => Some("one forward pass over prompt and response, of every response"),
+        InputKind::TeacherLogps => Some(
             "one forward pass over prompt, reference answer and response, of every response: the teacher is the policy that sampled, which has read the answer",
         ),
-        EvidenceKind::RewardParts => Some(
+        InputKind::RewardParts => Some(
             "none for the components of the reward (gdpo); one greedy response to every prompt for remax",
         ),
         _ => None,
     }
 }
 
-/// True if our decoder on the CPU alone computes this evidence.
-pub fn is_of_the_cpu(kind: EvidenceKind) -> bool {
-    use EvidenceKind::{Collisions, Hidden, Saliencies, Shifts};
+/// True if our decoder on the CPU alone computes these inputs.
+pub fn is_of_the_cpu(kind: InputKind) -> bool {
+    use InputKind::{Collisions, Hidden, Saliencies, Shifts};
     matches!(kind, Shifts | Saliencies | Hidden | Collisions)
 }
 
-/// Evidence to compute for every response, with its settings.
+/// Extra inputs to compute for every response, with their settings.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum EvidenceRequest {
+pub enum InputRequest {
     /// The distance that the answer moves when a token is masked.
     Shifts {
         answer: Answer,
@@ -98,28 +98,28 @@ pub enum EvidenceRequest {
 /// A setting of the method that this model or tokenizer cannot take.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("method.{key} = {value}: must be {expected}")]
-pub struct EvidenceSettingError {
+pub struct InputSettingError {
     /// The setting.
     pub key: &'static str,
     pub value: String,
     pub expected: String,
 }
 
-impl EvidenceRequest {
-    /// The evidence that a method needs from a model with `vocabulary` tokens whose answers stand at `extraction`, if any.
+impl InputRequest {
+    /// The extra inputs that a method needs from a model with `vocabulary` tokens whose answers stand at `extraction`, if any.
     ///
     /// # Errors
-    /// [`EvidenceSettingError`], for a number that is not whole, a token the model does not have, or answers that are not in boxes.
+    /// [`InputSettingError`], for a number that is not whole, a token the model does not have, or answers that are not in boxes.
     pub fn from_method(
         configured: &Configured,
         extraction: Extraction,
         tokens: &ModelTokenizer,
         vocabulary: usize,
-    ) -> Result<Option<EvidenceRequest>, EvidenceSettingError> {
-        let (evidence, settings) = (configured.evidence(), &configured.settings);
-        let of_answers = [EvidenceKind::Shifts, EvidenceKind::Saliencies];
-        if extraction != Extraction::Boxed && of_answers.iter().any(|kind| evidence.contains(kind)) {
-            return Err(EvidenceSettingError {
+    ) -> Result<Option<InputRequest>, InputSettingError> {
+        let (extra_inputs, settings) = (configured.extra_inputs(), &configured.settings);
+        let of_answers = [InputKind::Shifts, InputKind::Saliencies];
+        if extraction != Extraction::Boxed && of_answers.iter().any(|kind| extra_inputs.contains(kind)) {
+            return Err(InputSettingError {
                 key: "name",
                 value: configured.spec.name.to_owned(),
                 expected: "a method that does not score answers, or task.extract=boxed with a template that asks for \\boxed{}, where it finds them".to_owned(),
@@ -130,29 +130,27 @@ impl EvidenceRequest {
             let value = settings.optional(key);
             match value {
                 Some(x) if x.fract() != 0.0 || x >= end => {
-                    Err(EvidenceSettingError { key, value: x.to_string(), expected: expected() })
+                    Err(InputSettingError { key, value: x.to_string(), expected: expected() })
                 }
                 whole => Ok(whole),
             }
         };
-        if evidence.contains(&EvidenceKind::Shifts) {
+        if extra_inputs.contains(&InputKind::Shifts) {
             let right = || format!("none or the id of a token, a whole number below {vocabulary}");
             let given = whole("mask_token", vocabulary as f64, &right)?.map(|id| id as u32);
             let mask = given.or(tokens.pad().filter(|&id| (id as usize) < vocabulary));
-            return Ok(Some(EvidenceRequest::Shifts {
+            return Ok(Some(InputRequest::Shifts {
                 answer: answer(),
                 mask: mask.unwrap_or(tokens.eos()[0]),
             }));
         }
-        if evidence.contains(&EvidenceKind::Saliencies) {
+        if extra_inputs.contains(&InputKind::Saliencies) {
             let draws = whole("n_noise", f64::INFINITY, &|| "a whole number of at least 1".to_owned())?;
             let (noise, draws) = (settings.number("noise_std"), draws.unwrap_or(1.0) as u64);
-            return Ok(Some(EvidenceRequest::Saliencies { answer: answer(), noise, draws }));
+            return Ok(Some(InputRequest::Saliencies { answer: answer(), noise, draws }));
         }
-        let of_states = [
-            (EvidenceKind::Hidden, EvidenceRequest::Hidden),
-            (EvidenceKind::Collisions, EvidenceRequest::Collisions),
-        ];
-        Ok(of_states.into_iter().find(|(kind, _)| evidence.contains(kind)).map(|(_, request)| request))
+        let of_states =
+            [(InputKind::Hidden, InputRequest::Hidden), (InputKind::Collisions, InputRequest::Collisions)];
+        Ok(of_states.into_iter().find(|(kind, _)| extra_inputs.contains(kind)).map(|(_, request)| request))
     }
 }

@@ -5,8 +5,7 @@ use grpo_lambda_decoder::model::{Decoder, Rows};
 use grpo_lambda_decoder::rng::normal;
 
 use super::{
-    EvidenceCost, EvidenceError, EvidenceInput, ForwardSettings, each_row, log_softmax_of_mean, packed,
-    tokens_of,
+    ForwardSettings, InputCost, InputError, InputFields, each_row, log_softmax_of_mean, packed, tokens_of,
 };
 
 /// Distance between the random numbers of two draws: more than a response's embeddings have elements.
@@ -23,14 +22,14 @@ const DRAW_STRIDE: u64 = 1 << 40;
 /// pass per draw; rows end with the answer. No parameter's gradient is touched.
 pub fn saliencies(
     model: &Decoder<f32>,
-    items: &[EvidenceInput],
+    items: &[InputFields],
     answer: Answer,
     (noise, draws): (f64, u64),
     pass: ForwardSettings,
-) -> Result<(Vec<Vec<f64>>, EvidenceCost), EvidenceError> {
+) -> Result<(Vec<Vec<f64>>, InputCost), InputError> {
     let vocabulary = model.config().vocab_size;
     let mut scores: Vec<Vec<f64>> = items.iter().map(|i| vec![0.0; i.span.reasoning]).collect();
-    let mut cost = EvidenceCost::default();
+    let mut cost = InputCost::default();
     for part in packed(items.iter().map(|item| size(item, answer)), pass.tokens, vocabulary) {
         let (items, scores) = (&items[part.clone()], &mut scores[part]);
         let clean = clean(model, items, answer, pass, &mut cost)?;
@@ -53,7 +52,7 @@ pub fn saliencies(
 type Job = (usize, u64);
 
 /// Tokens of the row of an item, and how many of them are scored.
-fn size(item: &EvidenceInput, answer: Answer) -> (usize, usize) {
+fn size(item: &InputFields, answer: Answer) -> (usize, usize) {
     let (end, from) = borders(item, answer);
     (item.prompt.len() + end, end - from)
 }
@@ -61,11 +60,11 @@ fn size(item: &EvidenceInput, answer: Answer) -> (usize, usize) {
 /// The answer's distribution without noise, as log-probabilities; nothing where it is not needed.
 fn clean(
     model: &Decoder<f32>,
-    items: &[EvidenceInput],
+    items: &[InputFields],
     answer: Answer,
     pass: ForwardSettings,
-    cost: &mut EvidenceCost,
-) -> Result<Vec<Vec<f64>>, EvidenceError> {
+    cost: &mut InputCost,
+) -> Result<Vec<Vec<f64>>, InputError> {
     if answer == Answer::Joint {
         return Ok(vec![Vec::new(); items.len()]);
     }
@@ -80,11 +79,11 @@ fn clean(
 /// The rows of some jobs, and `dJ/de` of all their tokens under noise.
 fn gradients(
     model: &Decoder<f32>,
-    items: &[EvidenceInput],
+    items: &[InputFields],
     jobs: &[Job],
     (clean, answer, noise): (&[Vec<f64>], Answer, f64),
     pass: ForwardSettings,
-) -> Result<(Rows, Vec<f32>), EvidenceError> {
+) -> Result<(Rows, Vec<f32>), InputError> {
     let mut rows = Rows::new();
     let mut shift = Vec::new();
     for &(i, d) in jobs {
@@ -107,7 +106,7 @@ fn gradients(
 /// Adds a draw's `| sum_h dJ/de_{t,h} e_{t,h} |` to the scores of an item, whose row starts at token `start`.
 fn add_products(
     model: &Decoder<f32>,
-    item: &EvidenceInput,
+    item: &InputFields,
     gradient: &[f32],
     start: usize,
     draws: u64,
@@ -125,7 +124,7 @@ fn add_products(
 
 /// The end of an item's row and the beginning of its scored tokens, in tokens of the response. The closing of the box is scored for `last`: the
 /// logits that predict it are those after the answer.
-fn borders(item: &EvidenceInput, answer: Answer) -> (usize, usize) {
+fn borders(item: &InputFields, answer: Answer) -> (usize, usize) {
     let place = &item.span.answer;
     match answer {
         Answer::Mean | Answer::Joint => (place.end, place.start),
@@ -135,7 +134,7 @@ fn borders(item: &EvidenceInput, answer: Answer) -> (usize, usize) {
 
 /// The row of an item, and from where its tokens are scored. A response that was cut off with the answer in its last token has none that closes the
 /// box: any token stands for it, since only the logits before it are read.
-fn row_of(item: &EvidenceInput, answer: Answer) -> (Vec<u32>, usize) {
+fn row_of(item: &InputFields, answer: Answer) -> (Vec<u32>, usize) {
     let (end, from) = borders(item, answer);
     let mut row = item.row(end.min(item.response.len()));
     row.resize(item.prompt.len() + end, 0);
@@ -143,7 +142,7 @@ fn row_of(item: &EvidenceInput, answer: Answer) -> (Vec<u32>, usize) {
 }
 
 /// Normal numbers on the embeddings of the reasoning tokens, 0 elsewhere.
-fn perturbation(model: &Decoder<f32>, item: &EvidenceInput, len: usize, noise: f64, draw: u64) -> Vec<f32> {
+fn perturbation(model: &Decoder<f32>, item: &InputFields, len: usize, noise: f64, draw: u64) -> Vec<f32> {
     let h = model.config().hidden_size;
     let mut rng = item.address.generator(draw * DRAW_STRIDE);
     let mut shift = vec![0.0; len * h];

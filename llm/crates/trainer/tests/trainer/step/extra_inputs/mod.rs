@@ -1,16 +1,16 @@
 mod span;
 
 use grpo_lambda::assignment::Answer;
-use grpo_lambda::group::{Evidence, Group, Response};
+use grpo_lambda::group::{ExtraInputs, Group, Response};
 use grpo_lambda::methods;
 use grpo_lambda_decoder::model::Architecture::Qwen2;
 use grpo_lambda_decoder::model::{Decoder, ForwardOptions, ModelConfig, ModelShape, Rows, weights};
 use grpo_lambda_decoder::rng::{Address, Purpose, normal};
 use grpo_lambda_grade::Extraction;
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
-use grpo_lambda_trainer::step::evidence::{
-    EvidenceCost, EvidenceInput, EvidenceRequest, ForwardSettings, ResponseSpan, collect, provided,
-    saliencies, shifts,
+use grpo_lambda_trainer::step::extra_inputs::{
+    ForwardSettings, InputCost, InputFields, InputRequest, ResponseSpan, collect, provided, saliencies,
+    shifts,
 };
 
 const ANSWERS: [Answer; 3] = [Answer::Mean, Answer::Joint, Answer::Last];
@@ -46,13 +46,13 @@ fn responses() -> Vec<Vec<u32>> {
     TEXTS.map(|text| tokens.target(text).expect("encodes").ids().to_vec()).to_vec()
 }
 
-fn items(responses: &[Vec<u32>]) -> Vec<EvidenceInput<'_>> {
+fn items(responses: &[Vec<u32>]) -> Vec<InputFields<'_>> {
     let tokens = ModelTokenizer::tiny();
     let mut items = Vec::new();
     for (i, response) in (0..).zip(responses) {
         let span = ResponseSpan::find(&tokens, response).expect("decodes").expect("has an answer");
         let address = Address::new(3, Purpose::Perturbation).response(i);
-        items.push(EvidenceInput { prompt: &PROMPT, response, span, address });
+        items.push(InputFields { prompt: &PROMPT, response, span, address });
     }
     items
 }
@@ -62,7 +62,7 @@ fn items(responses: &[Vec<u32>]) -> Vec<EvidenceInput<'_>> {
 fn by_definition(
     z: &[f64],
     v: usize,
-    item: &EvidenceInput,
+    item: &InputFields,
     answer: Answer,
     last: usize,
     joint: f64,
@@ -126,7 +126,7 @@ fn shifts_are_those_of_masking_one_token_at_a_time_in_whole_responses() {
             let end = if answer == Answer::Last { item.span.answer.start + 1 } else { item.span.answer.end };
             forward += (item.span.reasoning + 1) * (PROMPT.len() + end);
         }
-        assert_eq!(cost, EvidenceCost { forward, backward: 0 });
+        assert_eq!(cost, InputCost { forward, backward: 0 });
         assert!(largest > 1e-2, "{answer:?}: masking moves nothing");
         assert_eq!(least < 0.0, answer == Answer::Joint, "{answer:?}: {least}");
     }
@@ -182,7 +182,7 @@ fn saliencies_are_gradient_times_input_by_finite_differences_in_double_precision
             forward += (clean_pass + draws as usize) * (PROMPT.len() + end);
             backward += draws as usize * (PROMPT.len() + end);
         }
-        assert_eq!(cost, EvidenceCost { forward, backward });
+        assert_eq!(cost, InputCost { forward, backward });
     }
 }
 
@@ -191,16 +191,16 @@ fn saliencies_are_gradient_times_input_by_finite_differences_in_double_precision
 fn a_response_that_ends_with_its_answer_has_the_saliencies_of_one_that_goes_on() {
     let (model, responses) = (model(), responses());
     let whole = items(&responses);
-    let cut: Vec<EvidenceInput> = whole
+    let cut: Vec<InputFields> = whole
         .iter()
-        .map(|item| EvidenceInput {
+        .map(|item| InputFields {
             response: &item.response[..item.span.answer.end],
             span: item.span.clone(),
             ..*item
         })
         .collect();
     for answer in ANSWERS {
-        let scores = |items: &[EvidenceInput]| {
+        let scores = |items: &[InputFields]| {
             saliencies::saliencies(&model, items, answer, (1e-3, 2), PASS).expect("fits")
         };
         assert_eq!(scores(&cut), scores(&whole), "{answer:?}");
@@ -248,10 +248,10 @@ fn a_saliency_at_the_usual_noise_is_right_to_a_percent_in_single_precision() {
 }
 
 #[test]
-fn scores_have_the_same_bits_in_any_micro_batch_beside_anyone_and_with_any_number_of_threads() {
+fn scores_have_the_same_bits_in_any_micro_batch_next_to_anyone_and_with_any_number_of_threads() {
     let (model, responses) = (model(), responses());
     let items = items(&responses);
-    let both = |items: &[EvidenceInput], answer: Answer, pass: ForwardSettings| {
+    let both = |items: &[InputFields], answer: Answer, pass: ForwardSettings| {
         let shifts = shifts::shifts(&model, items, answer, MASK, pass).expect("fits").0;
         let saliencies = saliencies::saliencies(&model, items, answer, (1e-3, 3), pass).expect("fits").0;
         (shifts, saliencies)
@@ -283,7 +283,7 @@ fn group(rewards: [Option<f64>; 5]) -> Group {
         ref_logps: None,
         reward,
         truncated: false,
-        evidence: Evidence::default(),
+        extra_inputs: ExtraInputs::default(),
     };
     Group { responses: all.into_iter().zip(rewards).map(response).collect() }
 }
@@ -292,8 +292,8 @@ fn group(rewards: [Option<f64>; 5]) -> Group {
 fn what_has_no_answer_no_reward_or_nothing_to_compare_has_no_scores_and_costs_nothing() {
     let (model, tokens) = (model(), ModelTokenizer::tiny());
     for request in [
-        EvidenceRequest::Shifts { answer: Answer::Mean, mask: MASK },
-        EvidenceRequest::Saliencies { answer: Answer::Mean, noise: 1e-3, draws: 2 },
+        InputRequest::Shifts { answer: Answer::Mean, mask: MASK },
+        InputRequest::Saliencies { answer: Answer::Mean, noise: 1e-3, draws: 2 },
     ] {
         let asked = |batch: &mut [Group]| {
             let address = |g: usize, i: usize| {
@@ -302,7 +302,12 @@ fn what_has_no_answer_no_reward_or_nothing_to_compare_has_no_scores_and_costs_no
             let cost = collect(&model, request, &tokens, PASS, batch, |_| &PROMPT, address).expect("fits");
             let lengths = |g: &Group| {
                 let length = |r: &Response| {
-                    r.evidence.shifts.as_ref().or(r.evidence.saliencies.as_ref()).expect("asked").len()
+                    r.extra_inputs
+                        .shifts
+                        .as_ref()
+                        .or(r.extra_inputs.saliencies.as_ref())
+                        .expect("asked")
+                        .len()
                 };
                 g.responses.iter().map(length).collect::<Vec<usize>>()
             };
@@ -319,7 +324,7 @@ fn what_has_no_answer_no_reward_or_nothing_to_compare_has_no_scores_and_costs_no
         };
         assert_eq!(lengths, [vec![0; 5], vec![reasoning(0), reasoning(1), 0, reasoning(3), 0]]);
         assert_eq!(cost, asked(&mut [mixed]).1);
-        assert!(cost.forward > 0 && asked(&mut [agreeing]).1 == EvidenceCost::default());
+        assert!(cost.forward > 0 && asked(&mut [agreeing]).1 == InputCost::default());
     }
 }
 
@@ -333,12 +338,12 @@ fn scores_of_a_group_that_agrees_would_change_nothing() {
             let mut batch =
                 [group([Some(1.0); 5]), group([Some(1.0), Some(0.0), None, Some(1.0), Some(0.0)])];
             for r in batch.iter_mut().flat_map(|g| &mut g.responses) {
-                r.evidence.shifts = Some(Vec::new());
-                r.evidence.saliencies = Some(Vec::new());
+                r.extra_inputs.shifts = Some(Vec::new());
+                r.extra_inputs.saliencies = Some(Vec::new());
             }
             for r in &mut batch[0].responses {
-                r.evidence.shifts = Some(scores.to_vec());
-                r.evidence.saliencies = Some(scores.to_vec());
+                r.extra_inputs.shifts = Some(scores.to_vec());
+                r.extra_inputs.saliencies = Some(scores.to_vec());
             }
             method.credit(&batch)
         };
@@ -351,7 +356,7 @@ fn questions_are_read_from_the_settings_of_the_method_and_refused_by_name() {
     let tokens = ModelTokenizer::tiny();
     let found_in = |place, words: &str| {
         let (name, settings) = words.split_once(' ').unwrap_or((words, ""));
-        EvidenceRequest::from_method(&methods::parse(name, settings).expect("valid"), place, &tokens, 100)
+        InputRequest::from_method(&methods::parse(name, settings).expect("valid"), place, &tokens, 100)
     };
     let request = |words| found_in(Extraction::Boxed, words);
     // Scores are of answers in boxes alone.
@@ -362,10 +367,10 @@ fn questions_are_read_from_the_settings_of_the_method_and_refused_by_name() {
     assert_eq!(found_in(Extraction::Tag, "grpo"), Ok(None));
     assert_eq!(request("grpo_lambda"), Ok(None));
     let pad = tokens.pad().expect("tiny has one");
-    assert_eq!(request("oar_p"), Ok(Some(EvidenceRequest::Shifts { answer: Answer::Mean, mask: pad })));
-    let masked = EvidenceRequest::Shifts { answer: Answer::Last, mask: 7 };
+    assert_eq!(request("oar_p"), Ok(Some(InputRequest::Shifts { answer: Answer::Mean, mask: pad })));
+    let masked = InputRequest::Shifts { answer: Answer::Last, mask: 7 };
     assert_eq!(request("oar_p mask_token=7 pfinal=last"), Ok(Some(masked)));
-    let noisy = EvidenceRequest::Saliencies { answer: Answer::Joint, noise: 1e-3, draws: 3 };
+    let noisy = InputRequest::Saliencies { answer: Answer::Joint, noise: 1e-3, draws: 3 };
     assert_eq!(request("oar_g n_noise=3 pfinal=answer_joint"), Ok(Some(noisy)));
     for (words, line) in [
         (
@@ -379,16 +384,16 @@ fn questions_are_read_from_the_settings_of_the_method_and_refused_by_name() {
     }
 }
 
-/// The page of methods names exactly the methods that ask for evidence which no model here gives.
+/// The page of methods names exactly the methods that ask for extra inputs which no model here gives.
 #[test]
-fn the_page_of_methods_names_those_that_lack_evidence() {
+fn the_page_of_methods_names_those_that_lack_inputs() {
     let page = include_str!("../../../../../../../docs/conventions.md");
     let (_, item) = page.split_once("**Not trained by `llm-train`**").expect("the page has the mark");
     let item = item.split("The experiment").next().unwrap_or_default();
     for spec in methods::REGISTRY {
         let configured = methods::parse(spec.name, "").expect("its defaults are valid");
         let provided = provided(&configured);
-        let lacks = configured.evidence().iter().any(|kind| !provided.contains(kind));
+        let lacks = configured.extra_inputs().iter().any(|kind| !provided.contains(kind));
         assert_eq!(item.contains(&format!("`{}`", spec.name)), lacks, "{}", spec.name);
     }
 }
@@ -404,11 +409,11 @@ fn collisions_are_the_squares_of_the_probabilities_of_all_continuations() {
     let mut batch = [Group { responses: all[..2].iter().map(response).collect() }];
     let tokens = ModelTokenizer::tiny();
     let address = |_, _| Address::new(0, Purpose::Rollout);
-    let cost = collect(&model, EvidenceRequest::Collisions, &tokens, PASS, &mut batch, |_| &PROMPT, address);
+    let cost = collect(&model, InputRequest::Collisions, &tokens, PASS, &mut batch, |_| &PROMPT, address);
     assert_eq!(cost.unwrap().forward, all[..2].iter().map(|r| PROMPT.len() + r.len()).sum::<usize>());
     let options = ForwardOptions { temperature: PASS.temperature, ..ForwardOptions::default() };
     for response in &batch[0].responses {
-        let found = response.evidence.collisions.as_ref().unwrap();
+        let found = response.extra_inputs.collisions.as_ref().unwrap();
         assert_eq!(found.len(), response.len());
         for (t, found) in found.iter().enumerate() {
             let mut rows = Rows::new();
