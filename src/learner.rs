@@ -117,19 +117,22 @@ pub fn update<P: Policy>(
 ) -> Result<Metrics, P::Error> {
     let recomputes = policy.recomputes_old_logps();
     if recomputes && method.weights_read_old_logps() {
-        let (scored, tape) = scored(policy, prompts, batch)?;
+        let (scored, tape) = rescored(policy, prompts, batch)?;
         return trained(policy, method, (prompts, &scored), inner_updates, (false, tape));
     }
     trained(policy, method, (prompts, batch), inner_updates, (recomputes, None))
 }
 
+/// A batch that the policy has scored, with the tape of that pass where it is kept.
+type Rescored<P> = (Vec<Group>, Option<<P as Policy>::Tape>);
+
 /// The batch with the policy's own log-probabilities as `old_logps`, and the tape of a batch of one micro-batch: those of several would not be
 /// in memory together, and are made again for the first gradient step.
-fn scored<P: Policy>(
+fn rescored<P: Policy>(
     policy: &mut P,
     prompts: &[P::Prompt],
     batch: &[Group],
-) -> Result<(Vec<Group>, Option<P::Tape>), P::Error> {
+) -> Result<Rescored<P>, P::Error> {
     let (parts, mut rows, mut kept) = (policy.parts(prompts, batch), Vec::new(), None);
     for part in &parts {
         let (logps, tape) = policy.log_probs(prompts, batch, part.clone())?;

@@ -27,7 +27,8 @@ impl Policy for Rounding {
     type Error = std::convert::Infallible;
 
     fn parts(&self, _: &[()], _: &[Group]) -> Vec<Range<usize>> {
-        if self.whole { vec![0..4] } else { vec![0..1, 1..4] }
+        let cut = if self.whole { 4 } else { 1 };
+        [0..cut, cut..4].into_iter().filter(|part| !part.is_empty()).collect()
     }
     fn recomputes_old_logps(&self) -> bool {
         self.recomputes

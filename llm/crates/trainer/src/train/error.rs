@@ -184,7 +184,7 @@ fn lacks(name: &str) -> &'static str {
     InputKind::ALL.into_iter().find(|kind| kind.name() == name).map_or("", why_unavailable)
 }
 
-/// The extra inputs that is provided, but for the kind of this name.
+/// The extra inputs that are provided, but for the kind of this name.
 fn names_without(lacking: &str) -> String {
     let names = PROVIDED.iter().map(|kind| kind.name()).filter(|name| *name != lacking);
     names.collect::<Vec<_>>().join(", ")

@@ -98,7 +98,7 @@ impl InputFields<'_> {
     }
 }
 
-/// Computes the requested extra inputs for every response of `batch` and writes it into the batch; `prompt(g)` and `address(g, i)` belong to
+/// Computes the requested extra inputs for every response of `batch` and writes them into the batch; `prompt(g)` and `address(g, i)` belong to
 /// group `g` and its response `i`.
 pub fn collect<'a>(
     model: &Decoder<f32>,
