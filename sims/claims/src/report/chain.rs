@@ -50,9 +50,11 @@ pub(super) fn of_clamp(folder: &Path) -> anyhow::Result<String> {
 
 /// The last point of the front page.
 pub(super) fn in_a_line(folder: &Path) -> anyhow::Result<String> {
+    family(folder, TEXTBOOK, REFERENCE, "equivalent")?;
     Ok(format!(
-        "**Credit can help, the trace does not.** Credit from a verifier of the steps gains {:+.3} of accuracy over RLOO. \
-         Over GRPO the clamp alone gains {:+.3} and GRPO-λ {:+.3}; the trace alone loses {:.3}.",
+        "**Credit can help, the trace does not.** On chained operations a verifier's credit gains {:+.3} of accuracy over \
+         RLOO with the best baseline, nothing with V. Over GRPO the clamp gains {:+.3}, GRPO-λ {:+.3}; the trace alone \
+         loses {:.3}.",
         gate(folder, REFERENCE)?.mid,
         family(folder, CLAMP, GRPO, "higher")?.mid,
         family(folder, PAPER, GRPO, "higher")?.mid,

@@ -49,11 +49,11 @@ pub(super) fn front(folder: &Path) -> anyhow::Result<String> {
             .to_owned(),
         format!(
             "**Together they favour long responses.** Their average update lowers the reward on {token_mean} of {all} \
-             exact tasks (token-mean averaging) and on {per_response} (per-response); the paper names neither."
+             exact tasks (token-mean averaging) or {per_response} (per-response); the paper names neither."
         ),
         format!(
-            "**No gain from the trace is shown** at tuned rates. On addition the gain is the clamp's: GRPO solves \
-             {grpo:.3}, with the clamp {clamp:.3}."
+            "**No gain from the trace is shown** at tuned rates. On addition GRPO solves {grpo:.3}, GRPO with the clamp \
+             {clamp:.3}."
         ),
         chain::in_a_line(folder)?,
     ];
