@@ -54,7 +54,7 @@ def part(heading, rows):
     said = (
         f"The comparison of {heading.date} used {versions}. It made {len(rows)} comparisons on {heading.batches} random batches (seed {heading.seed}). "
         f"{len(differing)} differ by definition. {rounded} differ by rounding: the error is at most 2e-6, where the framework keeps numbers in 32 "
-        "bits or adds 1e-8 under a root. The others agree to 1e-9 in 64 bits."
+        "bits or adds 1e-8 inside a square root. The others agree to 1e-9 in 64 bits."
     )
     text = textwrap.fill(said, 120, break_long_words=False, break_on_hyphens=False)
     text += f"\n\n### The {len(differing)} differences\n\n" + table(["framework", "name there", "what differs"], differences(differing))

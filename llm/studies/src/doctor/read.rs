@@ -339,9 +339,10 @@ mod tests {
         let alone = REGISTRY.iter().map(|spec| methods::parse(spec.name, "").expect("defaults"));
         let alone: Vec<&str> =
             alone.filter(|m| !compares_groups(m.method.as_ref())).map(|m| m.spec.name).collect();
-        // A pull to the old policy; rewards in parts that differ; baselines of the batch, of a greedy response, of a
-        // critic, of a teacher, and none.
-        let expected = ["dro", "remax", "gdpo", "reinforce_pp", "w_reinforce", "systematic_visit", "ppo"];
+        // A pull to the old policy; a bonus for length; rewards in parts that differ; baselines of the batch, of a
+        // greedy response, of a critic, of a teacher, and none.
+        let expected =
+            ["dro", "grpo_lead", "remax", "gdpo", "reinforce_pp", "w_reinforce", "systematic_visit", "ppo"];
         assert_eq!(alone, [&expected[..], &["vine_ppo", "spo_chain", "distillation", "prime"]].concat());
     }
 

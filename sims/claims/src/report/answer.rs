@@ -219,8 +219,8 @@ fn prefix_values(folder: &Path) -> anyhow::Result<String> {
     Ok(format!(
         "**Values of prefixes from the other responses lower the variance without a bias.** They remove {} of RLOO's \
          variance in groups of 8 and {} in groups of 32; the best baseline of prefixes would remove {} and {}. No run \
-         shows that this makes learning faster. Two systematic sets of eight keep {:.2} of RLOO's variance on addition \
-         at the start and {:.2} after RL, for the same number of tokens. Scope: the same {} exact \
+         shows that this makes learning faster. On addition a group of 16, drawn as two systematic sets of eight, \
+         has {:.2} times RLOO's variance at the start and {:.2} times after RL, for the same number of tokens. Scope: the same {} exact \
          tasks at every size; one small transformer.",
         saved(PREFIX, 8)?,
         saved(PREFIX, 32)?,

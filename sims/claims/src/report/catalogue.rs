@@ -120,7 +120,7 @@ mod tests {
         }
         let in_no_table = "because a table lacks their inputs (7): `remax`, `gdpo`, `ridge_rloo`, ";
         assert!(marks.replace("\n  ", " ").contains(in_no_table), "{marks}");
-        for never in ["vine_ppo", "ppo", "rlsd", "prime", "spo_chain"] {
+        for never in ["vine_ppo", "ppo", "prime", "spo_chain"] {
             assert!(marks.contains(&format!("`{never}`")), "{never}");
         }
     }

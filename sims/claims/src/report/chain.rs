@@ -52,9 +52,9 @@ pub(super) fn of_clamp(folder: &Path) -> anyhow::Result<String> {
 pub(super) fn in_a_line(folder: &Path) -> anyhow::Result<String> {
     family(folder, TEXTBOOK, REFERENCE, "equivalent")?;
     Ok(format!(
-        "**Credit can help, the trace does not.** On chained operations a verifier's credit gains {:+.3} of accuracy over \
-         RLOO with the best baseline, nothing with V. Over GRPO the clamp gains {:+.3}, GRPO-λ {:+.3}; the trace alone \
-         loses {:.3}.",
+        "**Credit can help.** On chained operations a verifier's credit, minus its best baseline, gains \
+         {:+.3} of accuracy over RLOO; minus the value V, nothing. Over GRPO the clamp gains {:+.3}, GRPO-λ {:+.3}; the trace \
+         alone loses {:.3}.",
         gate(folder, REFERENCE)?.mid,
         family(folder, CLAMP, GRPO, "higher")?.mid,
         family(folder, PAPER, GRPO, "higher")?.mid,

@@ -43,25 +43,25 @@ pub(super) fn front(folder: &Path) -> anyhow::Result<String> {
     check(folder)?;
     let [token_mean, all] = lowered(folder, 0)?;
     let [per_response, _] = lowered(folder, 1)?;
-    let [grpo, clamp, ..] = long_budget(folder)?.map(|row| row.mean);
+    let [grpo, clamp, trace, _] = long_budget(folder)?.map(|row| row.mean);
     let items = [
-        "**The trace cannot find the wrong token**: it knows position and length alone (a theorem)."
+        "**The trace cannot find the wrong token**: it knows only position and length (a theorem)."
             .to_owned(),
         format!(
             "**Together they favour long responses.** Their average update lowers the reward on {token_mean} of {all} \
-             exact tasks (token-mean averaging) or {per_response} (per-response); the paper names neither."
+             small tasks (token-mean averaging) or {per_response} (per-response); the paper names neither."
         ),
         format!(
-            "**No gain from the trace is shown** at tuned rates. On addition GRPO solves {grpo:.3}, GRPO with the clamp \
-             {clamp:.3}."
+            "**No gain from the trace is shown** at tuned rates. On addition GRPO solves {grpo:.3}, with trace {trace:.3}, \
+             with clamp {clamp:.3}."
         ),
         chain::in_a_line(folder)?,
     ];
     let mut text = wrapped(
         "",
         "",
-        "No, on what we could test. GRPO-λ weighs tokens by position (the *trace*) and raises negative advantages \
-         (the *clamp*).",
+        "No, on what we could test. GRPO-λ weighs tokens by position (the *trace*) and raises advantages below -0.1 \
+         to -0.1 (the *clamp*).",
     ) + "\n";
     for item in items {
         text += &wrapped("- ", "  ", &item);

@@ -77,9 +77,9 @@ fn a_group_with_too_many_outcomes_of_its_random_rewards_is_refused_and_leaves_no
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("noise.csv");
     let refused =
-        run(&path("noise.toml"), &file, &["rl.group_size=64"]).expect_err("2^64 results").to_string();
+        run(&path("noise.toml"), &file, &["rl.group_size=64"]).expect_err("2^64 outcomes").to_string();
     assert!(
-        refused.starts_with("rl.group_size = 64: the mean advantage is over all 2^64 results"),
+        refused.starts_with("rl.group_size = 64: the mean advantage is over all 2^64 outcomes"),
         "{refused}"
     );
     assert!(!file.exists());

@@ -196,7 +196,7 @@ fn equal_cost(all: &[Overall]) -> Finding {
     let plain = order.iter().find(family).copied();
     let first = order.first().copied();
     let verdict = match first.filter(|first| Some(*first) != plain) {
-        Some(first) => Verdict::HoldsWhen(format!("it is {first}")),
+        Some(first) => Verdict::HoldsWhen(format!("the method is {first}, whose error is the lowest")),
         None => Verdict::Fails("one number per response has the lowest".into()),
     };
     let statement = "At equal cost a method with finer credit has the lowest error of one update";

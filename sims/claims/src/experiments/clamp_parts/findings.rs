@@ -111,7 +111,11 @@ fn parts(n: &Numbers) -> Finding {
     let finding = Finding::new(
         "parts",
         "The clamp gains by its contrast within a group, which re-weights prompts: this part alone gains, and more than the offset alone",
-        under_all(n, &[REWEIGHTING - 1, APART], "both are shown under neither optimiser"),
+        under_all(
+            n,
+            &[REWEIGHTING - 1, APART],
+            "no optimiser shows both: that the contrast gains, and that it gains more than the offset",
+        ),
     );
     let finding = [REWEIGHTING, OFFSET].into_iter().fold(finding, |finding, arm| {
         let [more, less] = counts(&shown(n, arm));

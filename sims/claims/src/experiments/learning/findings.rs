@@ -114,7 +114,7 @@ fn paper_under(c: &Comparison, regime: Regime) -> Finding {
         Sign::Better => Verdict::HoldsWhen(format!("averaged over MDPs; worse on {worse}")),
         Sign::TheseTasks | Sign::Tie => Verdict::Inconclusive(match gaining(c, regime).as_slice() {
             [] => format!("no difference is shown; {on}"),
-            some => format!("a gain is shown for {} alone; {on}", list(some)),
+            some => format!("a gain is shown only for the variant \"{}\"; {on}", list(some)),
         }),
         Sign::Worse => Verdict::Fails(format!("it is worse; {on}")),
     };
@@ -206,7 +206,7 @@ fn step_size(c: &Comparison) -> Finding {
     let gaining = gaining(c, Regime::Cautious);
     let shown = match gaining.as_slice() {
         [] => "no gain is shown".to_owned(),
-        some => format!("a gain is shown for {} alone", list(some)),
+        some => format!("a gain is shown only for the variant \"{}\"", list(some)),
     };
     let verdict = holds_when(
         longer && gaining.len() == PAPER.len(),
@@ -407,7 +407,7 @@ mod tests {
             step_size(&c).verdict.detail().to_owned()
         };
         let first = without(PAPER[0]);
-        assert!(first.ends_with("a gain is shown for both trace .99 alone"), "{first}");
+        assert!(first.ends_with("a gain is shown only for the variant \"both trace .99\""), "{first}");
         let neither = without(PAPER[1]);
         assert!(neither.ends_with("no gain is shown"), "{neither}");
     }

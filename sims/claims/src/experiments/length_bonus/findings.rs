@@ -115,7 +115,8 @@ fn settings(n: &Numbers) -> Finding {
     pairs
         .fold(finding, |finding, (reduction, update)| {
             let [up, all] = share(&|s| s.reduction == reduction && s.update == update);
-            finding.value(format!("{reduction}, ε-{update}"), format!("{up} of {all}"))
+            finding
+                .value(format!("{reduction}, ε-{update}: settings that lengthen"), format!("{up} of {all}"))
         })
         .note(format!(
             "Settings with a positive slope of E[T], of a chain with a horizon of {} tokens.",

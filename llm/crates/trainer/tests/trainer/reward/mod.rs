@@ -126,3 +126,13 @@ fn the_overlong_penalty_is_dapos() {
     let at = |length| score(&reward, "", |input| RewardInput { length, ..input }).total;
     assert_eq!([16384, 18432, 20480, 30000].map(at), [Some(0.0), Some(-0.5), Some(-1.0), Some(-1.0)]);
 }
+
+#[test]
+fn rows_are_read_where_a_component_with_a_weight_reads_them() {
+    let with = |reads: bool| {
+        let weights = REGISTRY.iter().map(|c| f64::from(u8::from(c.reads_row == reads))).collect();
+        RewardConfig { weights, ..config([0.0; 4]) }
+    };
+    assert!(with(true).reads_rows());
+    assert!(!with(false).reads_rows());
+}

@@ -129,7 +129,7 @@ pub(super) fn assay(r: &Ranking) -> Finding {
     let verdict = match shown {
         true => Verdict::Holds,
         false => Verdict::Inconclusive(
-            "not even perfect credit is shown to gain here, so another method's lack of a gain says little about its credit"
+            "no gain of perfect credit is shown here, so if another method does not gain, its credit may still be good"
                 .into(),
         ),
     };
