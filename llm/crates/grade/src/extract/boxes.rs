@@ -9,8 +9,8 @@ use crate::words;
 /// The beginning of a box.
 pub const BOXED: &[u8] = br"\boxed{";
 
-/// Words before and after a box that may deny it.
-const TOGETHER: usize = 5;
+/// Words before a box that may deny it.
+const BEFORE: usize = 4;
 
 /// A closed box: its place, and that of its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,22 +92,29 @@ fn places(text: &str) -> Vec<Place> {
 /// True if the words next to a box say that it is not the answer: `not \boxed{7}`, `\boxed{7} is wrong`.
 fn denied(text: &str, place: &Place) -> bool {
     const DENY: &str = "not|isn't|isnt|cannot|can't|never|neither|nor|wrong|incorrect|example|format|e.g";
+    const GOES_ON: &str = "but|so|rather|hence|therefore|thus|then|and|we";
+    const REPLY: &str = "|no|not|nope|wrong|incorrect|never|wait|isn't|cannot|can't|impossible";
+    const FILLERS: &str = "which|but|that|this|it|is|was|must|seems|be|turned|out|to";
     let plain = |c: char| c.is_whitespace() || "$*\\()[]{}:,".contains(c);
     let before = &text[..place.outer.start];
     let clause = sentence(before).rsplit([',', ';']).next().unwrap_or("");
     let words = clause.rsplit(plain).filter(|word| !word.is_empty()).map(str::to_lowercase);
-    let words: Vec<String> = words
-        .take(TOGETHER)
-        .take_while(|word| !matches!(word.as_str(), "but" | "so" | "rather" | "hence" | "therefore" | "thus"))
-        .collect();
+    let words: Vec<String> = words.take(BEFORE).take_while(|word| !words::is_among(word, GOES_ON)).collect();
     let after = &text[place.outer.end..];
-    // `\boxed{7}? No`
-    let asked = after.trim_start_matches(['$', ' ', '*']).starts_with('?');
+    // `\boxed{7}? No`, `\boxed{7}? Hmm, that is not right`, but not `\boxed{7}? Yes`
+    let asked = after.trim_start_matches(['$', ' ', '*']).strip_prefix('?').is_some_and(|reply| {
+        let reply = reply.to_lowercase();
+        let mut words =
+            reply.split(|c: char| !(c.is_alphanumeric() || c == '\'')).filter(|word| !word.is_empty());
+        words
+            .find(|word| !words::is_among(word, "hmm|oh|well|actually|it|that|this|is|does|would|be"))
+            .is_some_and(|word| words::is_among(word, REPLY))
+    });
     let struck = before.ends_with("~~") && after.starts_with("~~");
     let after: Vec<String> = after
         .split(plain)
         .filter(|word| !word.is_empty())
-        .take(TOGETHER)
+        .take(FILLERS.split('|').count())
         .map(|word| word.trim_end_matches(['.', '!']).to_lowercase())
         .collect();
     let after: Vec<&str> = after.iter().map(String::as_str).collect();
@@ -117,11 +124,13 @@ fn denied(text: &str, place: &Place) -> bool {
         // `, which is incorrect`, `but that turned out to be wrong`
         words => words
             .iter()
-            .find(|word| !words::is_among(word, "which|but|that|this|it|is|was|must|seems|be|turned|out|to"))
-            .is_some_and(|word| words::is_among(word, "wrong|incorrect|false|impossible|invalid")),
+            .find(|word| !words::is_among(word, FILLERS))
+            .is_some_and(|word| words::is_among(word, "wrong|incorrect|false|impossible|invalid|ruled")),
     };
     let example = sentence(before).trim_start().to_lowercase().starts_with("for example");
-    let ruled_out = words.windows(2).any(|pair| pair[0] == "out" && pair[1].starts_with("rule"));
+    let mut nearest = words.iter().skip_while(|word| words::is_among(word, "the|value|answer|case|option"));
+    let ruled_out = nearest.next().is_some_and(|word| word == "out")
+        && nearest.next().is_some_and(|word| word.starts_with("rul"));
     judged || struck || asked || example || ruled_out || words.iter().any(|word| words::is_among(word, DENY))
 }
 

@@ -315,7 +315,7 @@ fn chained(text: &str, last: &Statement, whole: Formula) -> Formula {
         return Formula {
             kind: if computed { Kind::Result } else { Kind::Value },
             answer: format!("{} = {end}", side(0)),
-            assigns: n == 2 && !["\\cdot", "\\times", "*"].iter().any(|sign| end.contains(sign)),
+            assigns: n == 2,
             ..whole
         };
     }

@@ -53,9 +53,8 @@ const CONCLUDES: &str = "means|gives|makes|leaves|yields|simplifies|reduces|beco
 /// Words whose "of" names what is not stated: `a multiple of 6`, `instead of 6`.
 const PROPERTY: &str =
     "multiple|multiples|divisor|divisors|divisible|instead|lieu|lugar|moins|plus|más|menos";
-/// Nouns of what a text of mathematics is made of.
-const OF_THE_TEXT: &str =
-    "steps|images|pictures|exercises|questions|problems|approaches|methods|equations|unknowns";
+/// Verbs of what is still to be done with cases and ways: `There are 4 cases to consider`.
+const PLANS: &str = "consider|approach|examine|distinguish|analyze|analyse|tackle";
 /// Words between a condition and its statement.
 const THEN: &str = "then|alors|dann|entonces|那么";
 /// Words that open a condition only at the beginning of a clause.
@@ -91,8 +90,6 @@ struct Reader {
     participle: bool,
     /// The sentence begins with a word that bears a number.
     heading: bool,
-    /// The writer speaks of the text: `We can solve this in 5 steps`.
-    speaks: bool,
     /// Right after a colon.
     colon: bool,
     /// After the first end of a range: `from 7 to 5`.
@@ -181,6 +178,9 @@ impl Reader {
                 Some(Role::Compare)
             }
             (Some(Role::Preposition), _) if is_among(&self.last_word, PROPERTY) => Some(Role::Compare),
+            // `This is equal to 16`
+            (_, Some(Item::Word(next))) if word == "equal" && next == "to" => Some(Role::Copula),
+            (Some(Role::Preposition), _) if self.last_word == "equal" => Some(Role::Filler),
             (Some(Role::Contrast), Some(Item::Word(next))) if next == "of" => None,
             // `the value asked for is 5`
             (Some(Role::Ask), Some(Item::Word(next))) if word == "asked" && next == "for" => None,
@@ -298,7 +298,11 @@ impl Reader {
         // `9 more than Beth`
         let words =
             after.iter().map_while(|item| if let Item::Word(word) = item { Some(word) } else { None });
-        let measures = words.take(3).any(|word| language.is(word, Role::Compare));
+        let measures = words.clone().take(3).any(|word| language.is(word, Role::Compare));
+        // `100% sure`, `4 different cases to consider`
+        let mut pairs = words.clone().zip(words.skip(1)).take(4);
+        let planned = matches!(after, [Item::Word(word), ..] if is_among(word, "sure|certain|confident"))
+            || pairs.any(|(to, verb)| to == "to" && is_among(verb, PLANS));
         // `6 of whom are children`, `1/2 of the 8`
         let part = match after {
             [Item::Word(of), Item::Word(whom), ..] => of == "of" && is_among(whom, "whom|which"),
@@ -308,17 +312,13 @@ impl Reader {
         // `by day 5`
         let numbered = self.before == Some(Role::Label);
         let aside = self.before == Some(Role::Preposition) || part || (numbered || measures) && !computed;
-        // `We can solve this in 5 steps`
-        let about_text =
-            self.speaks && matches!(after, [Item::Word(noun), ..] if is_among(noun, OF_THE_TEXT));
         let ends_range = std::mem::take(&mut self.ranges) && self.last_word == "to";
         self.ranges = self.last_word == "from";
         let rank = if self.denied
             || self.cases > 1
             || self.before == Some(Role::Compare)
             || self.clause == In::Reason
-            || about_text && !computed && !said
-            || (self.asks || self.steps) && !computed
+            || (self.asks || self.steps || planned) && !computed
         {
             Rank::None
         } else {
@@ -361,8 +361,7 @@ pub(super) fn ranked(items: &[Item], language: &Language) -> Vec<Stated> {
     let first = if let Some(Item::Word(word)) = items.first() { word.as_str() } else { "" };
     let (participle, heading) = (first.ends_with("ing"), language.is(first, Role::Label));
     let clause = if participle { In::Condition } else { In::Statement };
-    let mut reader =
-        Reader { clause, participle, heading, speaks: is_among(first, "we|i|you"), ..Reader::default() };
+    let mut reader = Reader { clause, participle, heading, ..Reader::default() };
     for (i, item) in items.iter().enumerate() {
         match item {
             Item::Mark(mark) => reader.mark(*mark),

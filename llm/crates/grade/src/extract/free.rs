@@ -74,11 +74,7 @@ enum Marked {
 
 /// The marked answer: boxes, tags, `####`, a phrase, a field. Of several marks the later one counts.
 fn marked(text: &str) -> Marked {
-    // `The answer is 16. Hmm, actually no.`
-    const TAKEN_BACK: &str =
-        "actually no|that's wrong|that is wrong|can't be right|cannot be right|not right|not correct";
-    let end = lowered(text.trim_end().trim_end_matches(['.', '!']).rsplit('\n').next().unwrap_or(""));
-    if TAKEN_BACK.split('|').any(|said| end.ends_with(said)) {
+    if is_taken_back(text) {
         return Marked::Empty;
     }
     let from = window(text);
@@ -122,6 +118,30 @@ fn marked(text: &str) -> Marked {
         None if empty => Marked::Empty,
         None => Marked::None,
     }
+}
+
+/// True if the last sentence, or its last clause, says of the answer before it that it is wrong: `Hmm, actually no.`,
+/// `No, that's wrong.`, but not `15 is not correct.`
+fn is_taken_back(text: &str) -> bool {
+    const OF_THE_ANSWER: &str = "that|that's|this|it|it's|hmm|no|wait|actually";
+    const JUDGES: &str = "|oh|sorry|but|is|isn't|be|can't|cannot|not|wrong|incorrect|right|correct";
+    let text = text.trim_end().trim_end_matches(['.', '!', '*']);
+    let sentence = text.rsplit(['.', '!', '?', '\n']).next().unwrap_or("");
+    let clause = sentence.rsplit([',', ';']).next().unwrap_or("");
+    [sentence, clause].into_iter().filter(|part| part.len() < text.len()).any(|part| {
+        let part = lowered(part).replace('’', "'");
+        let words: Vec<&str> = part.split([' ', ',', ';', '*']).filter(|word| !word.is_empty()).collect();
+        let of_the_answer = words.iter().any(|word| is_among(word, OF_THE_ANSWER));
+        let only = words.iter().all(|word| is_among(word, OF_THE_ANSWER) || is_among(word, JUDGES));
+        let denied = words.iter().any(|word| is_among(word, "not|isn't|can't|cannot"));
+        let wrong = match words.last() {
+            Some(&("wrong" | "incorrect")) => !denied,
+            Some(&("right" | "correct")) => denied,
+            Some(&"no") => words.len() > 1,
+            _ => false,
+        };
+        of_the_answer && only && wrong
+    })
 }
 
 /// A mark after another one.
@@ -434,9 +454,10 @@ fn last_statement(text: &str) -> Option<Found> {
         {
             return Some(Found { value: None, rule: FoundBy::Whole, ..one });
         }
-        // `This is based on the 16 that she bought.`
-        let comment = said.trim_start().strip_prefix("This is ");
-        let comment = comment.is_some_and(|rest| rest.starts_with(char::is_alphabetic));
+        // `This is based on the 16 that she bought.`, `This is the amount that he saves by his $60 plan.`
+        let comment = said.trim_start().strip_prefix("This is ").and_then(|rest| rest.split(' ').next());
+        let comment =
+            comment.is_some_and(|word| tongue.is(word, Role::Definite) || is_among(word, "based|due"));
         let least = if comment { Rank::New } else { Rank::Circumstance };
         if rank >= least && !aside {
             return Some(one);

@@ -192,17 +192,35 @@ pub(super) fn is_remark(sentence: &str, language: &Language) -> bool {
         .split(|c: char| !(c.is_alphanumeric() || matches!(c, '\'' | '✓' | '✔')))
         .filter(|w| !w.is_empty())
         .collect();
-    // `To double-check: 2(5) + 3 = 13.`, `There are 3 cases to consider.`, `This is problem 12 of the list.`
-    const ASIDES: &str = "double-check|double check|need to find x|can check that|cases to consider|consider |\
-        ways to approach|to choose from|is problem |the problem gives|problem says|according to the problem|\
-        we are given |i thought|% sure|user asks|given: |conditions must hold";
-    if ASIDES.split('|').any(|aside| lower.contains(aside)) {
-        return true;
-    }
     let opens = |role| words.iter().take(4).any(|w| language.is(w, role));
     let confirms = || words.iter().any(|w| language.is(w, Role::Confirm)) || words.first() == Some(&"check");
-    let concludes = || words.iter().any(|w| language.is(w, Role::So));
-    opens(Role::Remark) && !concludes() || opens(Role::Check) && confirms()
+    // `so there are 12`, `which is 12`
+    let concludes = || {
+        let which =
+            |pair: &[&str]| pair[0] == "which" && words::is_among(pair[1], "is|makes|gives|leaves|means");
+        words.iter().any(|w| language.is(w, Role::So)) || words.windows(2).any(which)
+    };
+    (opens(Role::Remark) || reports(&words)) && !concludes() || opens(Role::Check) && confirms()
+}
+
+/// True for a sentence that opens as a report of the problem or of a belief of the past: `We are given 7 equations.`,
+/// `The problem says that she bought 14 pears.`, `I first thought that it was 9.`
+fn reports(words: &[&str]) -> bool {
+    const TEXT: &str = "problem|question|exercise|task|statement|user";
+    const SAYS: &str = "says|states|gives|asks|mentions|tells|describes|wants";
+    const BELIEVED: &str = "thought|believed|assumed|guessed|expected|supposed";
+    const FILLERS: &str = "the|this|at|first|initially|originally|now|here|so|okay|also";
+    let mut opening = words.iter().filter(|word| !words::is_among(word, FILLERS));
+    let opening = [(); 4].map(|()| *opening.next().unwrap_or(&""));
+    match opening {
+        ["we" | "i" | "you", "are" | "were" | "am" | "was", "given" | "told", _] => true,
+        ["according", "to", text, _] => words::is_among(text, TEXT),
+        ["we" | "i", verb, next, last] if words::is_among(verb, BELIEVED) => {
+            ![next, last].iter().any(|word| words::is_among(word, "about|through|of|over"))
+                && words.iter().any(|word| words::is_among(word, "was|were|would|had"))
+        }
+        [text, verb, ..] => words::is_among(text, TEXT) && words::is_among(verb, SAYS),
+    }
 }
 
 /// True if a sentence that states nothing asks for something: a question, an imperative, or a verb that asks.
