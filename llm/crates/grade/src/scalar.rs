@@ -314,8 +314,10 @@ fn is_real(node: &Node, place: EvaluationPoint, budget: &mut Budget) -> Result<b
             Some(&list[0])
         }
         Node::Call(Function::Ln | Function::Log, list) => Some(&list[0]),
-        Node::Power(base, exponent) if exponent.as_integer().is_none() && **base != Node::Euler => {
-            Some(&**base)
+        // `x^{2/2}` has a whole exponent.
+        Node::Power(base, exponent) if **base != Node::Euler => {
+            let whole = exact::rational(exponent, budget)?.is_some_and(|power| power.is_integer());
+            (!whole).then_some(&**base)
         }
         _ => None,
     };

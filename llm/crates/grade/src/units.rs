@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use num_rational::BigRational;
 use num_traits::{One, Pow};
 
-use super::words::is_among;
+use super::words::{is_among, number_word};
 
 /// Exponents of the base units: metre, kilogram, second, dollar cent, ampere, kelvin, mole, degree of arc, bit, and of
 /// currencies and counts without exact rates, which are units of their own.
@@ -85,7 +85,9 @@ impl Unit {
         let plural = |word: &str| word.len() > 3 && word.ends_with('s') && !word.ends_with("ss");
         // In other scripts the words are not known.
         let known = |word: &str| any || unit(word) || plural(word) || !word.is_ascii();
-        !all().any(|word| is_among(word, CHANGES)) && (words.is_empty() || all().any(known))
+        // `9 nines`
+        let counts = |word: &str| number_word(singular(word)).is_some_and(|n| n > 1);
+        !all().any(|word| is_among(word, CHANGES) || counts(word)) && (words.is_empty() || all().any(known))
     }
 
     /// True if both are words for the same thing, of which one may say more of it: `minutes` and `minutes of an hour`,

@@ -53,8 +53,8 @@ const CONCLUDES: &str = "means|gives|makes|leaves|yields|simplifies|reduces|beco
 /// Words whose "of" names what is not stated: `a multiple of 6`, `instead of 6`.
 const PROPERTY: &str =
     "multiple|multiples|divisor|divisors|divisible|instead|lieu|lugar|moins|plus|más|menos";
-/// Verbs of what is still to be done with cases and ways: `There are 4 cases to consider`.
-const PLANS: &str = "consider|approach|examine|distinguish|analyze|analyse|tackle";
+/// Verbs of what is still to be done with cases: `There are 4 cases to consider`.
+const PLANS: &str = "consider|examine|distinguish|analyze|analyse";
 /// Words between a condition and its statement.
 const THEN: &str = "then|alors|dann|entonces|那么";
 /// Words that open a condition only at the beginning of a clause.
@@ -299,10 +299,13 @@ impl Reader {
         let words =
             after.iter().map_while(|item| if let Item::Word(word) = item { Some(word) } else { None });
         let measures = words.clone().take(3).any(|word| language.is(word, Role::Compare));
-        // `100% sure`, `4 different cases to consider`
-        let mut pairs = words.clone().zip(words.skip(1)).take(4);
-        let planned = matches!(after, [Item::Word(word), ..] if is_among(word, "sure|certain|confident"))
-            || pairs.any(|(to, verb)| to == "to" && is_among(verb, PLANS));
+        // `100% sure`, `4 different cases to consider`, `two ways to approach this`
+        let next: Vec<&str> = words.take(5).map(String::as_str).collect();
+        let planned = next.first().is_some_and(|word| is_among(word, "sure|certain|confident"))
+            || next.windows(2).any(|pair| pair[0] == "to" && is_among(pair[1], PLANS))
+            || next
+                .windows(3)
+                .any(|three| matches!(three, ["to", "approach" | "tackle" | "solve", "this" | "it"]));
         // `6 of whom are children`, `1/2 of the 8`
         let part = match after {
             [Item::Word(of), Item::Word(whom), ..] => of == "of" && is_among(whom, "whom|which"),

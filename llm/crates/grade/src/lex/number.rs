@@ -75,8 +75,11 @@ impl<'a> Lexer<'a> {
     fn fraction(&mut self, digits: &mut String) -> String {
         let rest = self.rest();
         let mut mark = 0;
-        if rest.starts_with('.') && rest[1..].starts_with(|c: char| c.is_ascii_digit() || c == '\\') {
-            mark = 1;
+        let point = [".", "{.}"].into_iter().find_map(|sign| Some((sign, rest.strip_prefix(sign)?)));
+        if let Some((sign, _)) =
+            point.filter(|(_, after)| after.starts_with(|c: char| c.is_ascii_digit() || c == '\\'))
+        {
+            mark = sign.len();
         } else if let Some(length) = self.decimal_comma(digits) {
             self.uses(Rule::DecimalComma);
             mark = length;
