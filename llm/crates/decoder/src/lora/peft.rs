@@ -16,7 +16,7 @@ pub const CONFIG_FILE: &str = "adapter_config.json";
 /// The file with the tensors.
 pub const WEIGHTS_FILE: &str = "adapter_model.safetensors";
 
-/// PEFT's prefix of the names of a causal language model.
+/// PEFT's prefix of the names of a causal language model. PEFT leaves out a tensor without it; `load_adapter` of transformers reads it all the same.
 const PREFIX: &str = "base_model.model.";
 
 /// Writes the adapter so that `peft.PeftModel.from_pretrained` loads it; `base` is the checkpoint it belongs to.
@@ -82,12 +82,14 @@ pub fn load(directory: &Path, config: &ModelConfig) -> Result<(LoraSettings, Par
     // Sorted, so that the same file is refused with the same words.
     let mut found = tensors.tensors();
     found.sort_by(|(a, _), (b, _)| a.cmp(b));
+    // Names without the prefix, as other writers have them; a file with both has a tensor twice, or half of one adapter.
+    let is_bare = found.iter().all(|(name, _)| !name.starts_with(PREFIX));
     for (full, view) in found {
         let fail =
             |reason: String| Error::Tensor { file: path.display().to_string(), tensor: full.clone(), reason };
-        let Some(name) = full.strip_prefix(PREFIX) else {
+        let Some(name) = full.strip_prefix(PREFIX).or_else(|| is_bare.then_some(full.as_str())) else {
             return Err(fail(format!(
-                "PEFT reads names that begin with `{PREFIX}` alone, and would leave it out"
+                "its name lacks the prefix `{PREFIX}`, which other names of the file have; write all names with it, as PEFT does"
             )));
         };
         let Some(shape) = expected.remove(name) else {

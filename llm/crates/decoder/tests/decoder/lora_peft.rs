@@ -93,6 +93,34 @@ fn our_save_names_tensors_and_settings_as_peft_does() {
     }
 }
 
+/// `load_adapter` of transformers reads names without the prefix as those with it.
+#[test]
+fn names_without_the_prefix_are_read_unless_others_have_it() {
+    let shape = base().config().clone();
+    let directory = tempfile::tempdir().unwrap();
+    save_ours(directory.path());
+    let path = directory.path().join(lora::WEIGHTS_FILE);
+    let bytes = std::fs::read(&path).unwrap();
+    let file = SafeTensors::deserialize(&bytes).unwrap();
+    let with_prefix = lora::load(directory.path(), &shape).unwrap();
+    let renamed = |bare: &dyn Fn(usize) -> bool| {
+        let mut names = file.names();
+        names.sort();
+        let tensors = names.into_iter().enumerate().map(|(i, name)| {
+            let own = if bare(i) { name.strip_prefix(PREFIX).unwrap() } else { name };
+            (own.to_owned(), file.tensor(name).unwrap())
+        });
+        std::fs::write(&path, safetensors::serialize(tensors, None).unwrap()).unwrap();
+        lora::load(directory.path(), &shape)
+    };
+    assert!(renamed(&|_| true).unwrap() == with_prefix);
+    let mixed = renamed(&|i| i == 3).unwrap_err().to_string();
+    assert!(
+        mixed.contains("lacks the prefix `base_model.model.`, which other names of the file have"),
+        "{mixed}"
+    );
+}
+
 #[test]
 fn log_probs_and_gradients_of_a_and_b_are_those_of_peft() {
     for (name, base) in

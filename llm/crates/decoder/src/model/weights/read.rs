@@ -93,13 +93,14 @@ pub fn inspect(directory: &Path, config: &ModelConfig) -> Result<CheckpointSumma
     Ok(found)
 }
 
-/// Refuses an adapter in the directory of the weights: transformers adds it to them as it loads them, and this program does not.
+/// Refuses an adapter in the directory of the weights: as it loads them, transformers 5 adds it to them where PEFT is installed, and leaves it out
+/// elsewhere. Which base model the adapter names plays no part.
 fn refuse_adapter(directory: &Path) -> Result<()> {
     let adapter = directory.join(CONFIG_FILE);
     let weights = ["model.safetensors", "model.safetensors.index.json"];
     if adapter.exists() && weights.iter().any(|name| directory.join(name).exists()) {
-        let reason = "lies with the weights, to which transformers adds the adapter that it describes; move the adapter's files to a directory of \
-                      their own and merge it by llm-train export --adapter, or remove them";
+        let reason = "lies with the weights: transformers adds the adapter that it describes to them where PEFT is installed, and loads them without it \
+                      elsewhere; move the adapter's files to a directory of their own and merge it by llm-train export --adapter, or remove them";
         return Err(Error::file(&adapter, reason));
     }
     Ok(())
