@@ -60,22 +60,33 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     heads.filter_map(|head| Some(head.split_once(", ")?.1.split_once(')')?.0))
 }
 
-/// The threads of a kernel's block and the types of its parameters, as this source declares them.
-pub fn declared<'s>(source: &'s str, name: &str) -> Option<(u32, Vec<&'s str>)> {
+/// The threads of a kernel's block and the types of its parameters, as this source declares them, in one spelling: `const float*`, `u32`.
+pub fn declared(source: &str, name: &str) -> Option<(u32, Vec<String>)> {
     let (head, rest) = source.split_once(&format!(", {name})("))?;
     let threads = head.rsplit_once("KERNEL(")?.1.parse().ok()?;
-    let ty = |parameter: &'s str| parameter.trim().rsplit_once(' ').map(|(ty, _)| ty);
-    Some((threads, rest.split_once(')')?.0.split(',').map(ty).collect::<Option<_>>()?))
+    Some((threads, rest.split_once(')')?.0.split(',').map(parameter_type).collect::<Option<_>>()?))
+}
+
+/// The type of a parameter; whether the parameter itself is constant or `__restrict__` is no part of it.
+fn parameter_type(parameter: &str) -> Option<String> {
+    let (to, stars) = match parameter.rsplit_once('*') {
+        Some((to, _)) => (to, "*"),
+        None => (parameter.trim_end().rsplit_once(char::is_whitespace)?.0, ""),
+    };
+    let words: Vec<&str> = to.split_whitespace().filter(|word| *word != "const").collect();
+    let points_to_constant = !stars.is_empty() && to.split_whitespace().any(|word| word == "const");
+    let constant = if points_to_constant { "const " } else { "" };
+    (!words.is_empty()).then(|| format!("{constant}{}{stars}", words.join(" ")))
 }
 
 /// True if this source declares a kernel of so many threads with parameters of the types of these arguments.
 pub fn declares(source: &str, name: &str, dtype: Dtype, threads: u32, args: &[Arg]) -> bool {
     let real = if dtype == Dtype::F32 { "float" } else { "REAL" };
-    let fits = |(arg, parameter): (&Arg, &&str)| match arg {
+    let fits = |(arg, parameter): (&Arg, &String)| match arg {
         Arg::Null => parameter.ends_with('*'),
-        Arg::U32(_) => *parameter == "u32",
-        Arg::U64(_) => *parameter == "u64",
-        Arg::F32(_) => *parameter == "float",
+        Arg::U32(_) => parameter == "u32",
+        Arg::U64(_) => parameter == "u64",
+        Arg::F32(_) => parameter == "float",
         Arg::Pointer { to, writes, .. } => {
             let to = match to {
                 ElementType::F32 => "float*",
@@ -149,6 +160,30 @@ mod tests {
             }
             assert!(!fits(128, &[x, bias, width]) && !fits(256, &[x, bias]));
             assert!(!declares(&source, "no_such_kernel", dtype, 256, &[x, bias, width]));
+        }
+    }
+
+    #[test]
+    fn spellings_of_one_declaration_are_one() {
+        let fits = |parameters: &str| {
+            let source = format!("KERNEL(64, k)({parameters}) {{}}");
+            let pointer = |writes| Arg::Pointer { address: 0, to: ElementType::F32, writes, elements: 0 };
+            declares(&source, "k", Dtype::F32, 64, &[pointer(true), pointer(false), Arg::U32(3)])
+        };
+        for same in [
+            "float* x, const float* y, u32 n",
+            "float *x, float const *y, const u32 n",
+            "REAL * __restrict__ x,\n  const  float*const __restrict__ y,\tu32  n",
+        ] {
+            assert!(fits(same), "{same}");
+        }
+        for other in [
+            "const float* x, float* y, u32 n",
+            "float x, const float* y, u32 n",
+            "float*, float**y, u32 n",
+            "u32",
+        ] {
+            assert!(!fits(other), "{other}");
         }
     }
 

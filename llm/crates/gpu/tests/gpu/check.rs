@@ -45,7 +45,7 @@ fn outputs(dtype: Dtype) -> Vec<(&'static str, usize, u64)> {
     for name in names() {
         let exponent = u64::from(name.starts_with("attention"));
         for (i, parameter) in declared(&source, name).expect(name).1.into_iter().enumerate() {
-            let byte = match parameter {
+            let byte = match parameter.as_str() {
                 "REAL*" if dtype == Dtype::Bf16 => exponent,
                 "float*" | "REAL*" => 2 + exponent,
                 "double*" => 6,
