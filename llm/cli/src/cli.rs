@@ -13,6 +13,7 @@ use grpo_lambda_trainer::run::progress::{be_quiet, say};
 
 /// Runs `llm-train` with the arguments of the process.
 pub fn main() -> ExitCode {
+    grpo_lambda_trainer::bounded::large_blocks_return();
     grpo_lambda_trainer::run::stop::outlive_file_limits();
     match parsed() {
         Ok(()) => ExitCode::SUCCESS,

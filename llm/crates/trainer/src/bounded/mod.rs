@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+pub use allocator::large_blocks_return;
 use allocator::{Account, Exceeded};
 
 /// Limits on memory, stack and time.
