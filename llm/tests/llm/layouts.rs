@@ -142,7 +142,18 @@ fn what_is_not_asked_is_named_and_what_belongs_to_the_problem_is_not_left_out() 
         (r#"{"problem":"q","answer":"notfound"}"#, "answer = notfound: says that there is no answer"),
         (r#"{"question":"q","image_1":{"bytes":"x"},"answer":"1"}"#, "image_1: belongs to the problem"),
         (r#"{"question":"q","Picture":"x.png","answer":"1"}"#, "Picture: belongs to the problem"),
+        (r#"{"question":"q","Image_URLs":["x"],"answer":"1"}"#, "Image_URLs: belongs to the problem"),
+        (r#"{"question":"q","video_2_path":"x","answer":"1","videos_path":"x"}"#, "videos_path: belongs"),
         (r#"{"premise":"p","question":"q","answer":"1"}"#, "premise: belongs to the problem"),
+        (
+            r#"{"prompt":"q","response":"so \\boxed{4}","label":"3"}"#,
+            "label: another answer than `response`; name the column of the answer",
+        ),
+        (
+            r#"{"prompt":"q","Label":1}"#,
+            "no column that looks like the answer … the columns are Label, prompt",
+        ),
+        (r#"{"prompt":"q","completion":"so \\boxed{4}","Label":false}"#, "label = false: says that"),
         (
             r#"{"prompt":[{"role":"user","content":"q"}],"verdict":"2"}"#,
             "no column that looks like the answer … the columns are prompt, verdict",
@@ -160,6 +171,22 @@ fn what_is_not_asked_is_named_and_what_belongs_to_the_problem_is_not_left_out() 
         (r#"{"problem":"q","answer":"so #### 1/2","ground_truth":"0.5"}"#, "1/2"),
         (r#"{"problem":"q","answer":2,"final_answer":["$2$"],"label":"algebra"}"#, "2"),
         (r#"{"input":"q","label":"3"}"#, "3"),
+        (
+            r#"{"input":"q","output":"a long text that has no mark of its answer, which is prose and says nothing","Label":"3"}"#,
+            "3",
+        ),
+        (r#"{"problem":"1+2?","solution":"so \\boxed{3}","label":"algebra"}"#, "3"),
+        (r#"{"problem":"q","output":"so \\boxed{3}","label":"easy"}"#, "3"),
+        (
+            r#"{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"so \\boxed{3}"}],"label":"algebra"}"#,
+            "3",
+        ),
+        (r#"{"problem":"q","prompt":[{"role":"user","content":"q"}],"label":"3"}"#, "3"),
+        (r#"{"question":"q","answer":"yes","facts":["a"],"background":"b"}"#, "yes"),
+        (
+            r#"{"question":"q","answer":"1","image_count":0,"video_solution_url":"u","figures_drawn":"two","images":2}"#,
+            "1",
+        ),
         (r#"{"prompt":[{"role":"user","content":"q"}],"label":"4","metadata":{"a":1}}"#, "4"),
         (r#"{"question":"q","solution":["so \\boxed{5}","or"],"final_answer":["5"]}"#, "5"),
     ] {

@@ -38,7 +38,7 @@ impl From<String> for ColumnProblem {
 
 pub(super) const PROBLEMS: [&str; 9] =
     ["problem", "question", "prompt", "query", "input", "instruction", "messages", "conversations", BARE];
-pub(super) const ANSWERS: [&str; 10] = [
+pub(super) const ANSWERS: [&str; 9] = [
     "answers",
     "answer",
     "final_answer",
@@ -48,9 +48,9 @@ pub(super) const ANSWERS: [&str; 10] = [
     "gold",
     "golds",
     "target",
-    LABEL,
 ];
-/// The answer in files of OpenRLHF and slime; what is no text marks a row as good or bad (TRL).
+/// The answer in files of OpenRLHF and slime, where nothing else holds one: elsewhere a text may be of the row's topic, and what is no text marks
+/// the row as good or bad (TRL).
 pub(super) const LABEL: &str = "label";
 const SOLUTIONS: [&str; 2] = ["solution", "rationale"];
 /// Columns with the answer, or a text that ends in it, where there is neither an answer nor a solution.
@@ -155,11 +155,7 @@ impl Search<'_> {
         problem: &TextSource,
         solution: Option<&TextSource>,
     ) -> Result<TextSource, ColumnProblem> {
-        let is_answer = |name: &String| {
-            *name != LABEL || self.value(name).is_some_and(|value| value.get().starts_with('"'))
-        };
-        let chosen = self.chosen("answer", &self.columns.answer, &ANSWERS)?;
-        if let Some(name) = chosen.filter(|name| self.columns.answer.is_some() || is_answer(name)) {
+        if let Some(name) = self.chosen("answer", &self.columns.answer, &ANSWERS)? {
             return Ok(TextSource::Column(name));
         }
         if let Some(solution) = solution {
@@ -177,15 +173,31 @@ impl Search<'_> {
                 false => TextSource::Column(name),
             });
         }
-        if let TextSource::Turn(name) = problem {
-            let turns = self.value(name).and_then(|value| turns(&value, name).ok());
-            let refers = turns.is_some_and(|turns| turns.last().is_some_and(turns::Turn::is_reference));
-            return refers.then(|| problem.clone()).ok_or_else(|| self.missing("answer", &ANSWERS));
-        }
-        // Many datasets have a column for the problem besides the conversation.
-        let chat = PROBLEMS.into_iter().find(|name| self.is_conversation(name));
-        let chat = chat.ok_or_else(|| self.missing("answer", &ANSWERS))?;
-        Ok(TextSource::Turn(chat.to_owned()))
+        let turns = |name: &str| self.value(name).and_then(|value| turns(&value, name).ok());
+        let said = match problem {
+            TextSource::Turn(name) => {
+                let refers =
+                    turns(name).is_some_and(|turns| turns.last().is_some_and(turns::Turn::is_reference));
+                refers.then(|| problem.clone())
+            }
+            // Many datasets have a column for the problem besides the conversation.
+            TextSource::Column(_) | TextSource::Pair(..) => {
+                let answers = |name: &&str| {
+                    turns(name).is_some_and(|turns| turns.iter().any(turns::Turn::is_reference))
+                };
+                PROBLEMS.into_iter().find(answers).map(|name| TextSource::Turn(name.to_owned()))
+            }
+        };
+        let missing = || self.missing("answer", &[&ANSWERS[..], &[LABEL]].concat());
+        said.or_else(|| self.label()).ok_or_else(missing)
+    }
+
+    /// A label that is a text.
+    fn label(&self) -> Option<TextSource> {
+        let name = spelt(self.fields, LABEL)?;
+        self.value(&name)
+            .is_some_and(|value| value.get().starts_with('"'))
+            .then_some(TextSource::Column(name))
     }
 
     /// The column of the solution; without one what the assistant says after the problem, unless the column is a prompt alone.

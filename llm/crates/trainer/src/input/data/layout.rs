@@ -6,7 +6,8 @@ use std::fmt;
 use grpo_lambda_grade::{Extraction, Prediction};
 use serde_json::value::RawValue;
 
-use super::cells::{column, is_on, listed, scalar, short};
+use super::cells::{column, is_on, listed, scalar, short, spelt};
+use super::find::LABEL;
 use super::leftover::Leftover;
 use super::row_text::BARE;
 use super::turns::{self, turns};
@@ -67,8 +68,8 @@ impl TextSource {
 /// problem    problem, question, prompt, query, input, instruction, messages, conversations; with `input` after `instruction`, `Question` after
 ///            `Body`, `question` after `passage` or `context`, in whichever row these columns first are
 /// system     system, system_prompt, system_message
-/// answer     answers, answer, final_answer, ground_truth, expected_answer, reward_model.ground_truth, gold, golds, target, label if it is a text;
-///            else the \boxed{} of the solution; else what the assistant says; else output, response, completion
+/// answer     answers, answer, final_answer, ground_truth, expected_answer, reward_model.ground_truth, gold, golds, target;
+///            else the \boxed{} of the solution; else output, response, completion; else what the assistant says; else label if it is a text
 /// solution   solution, rationale; else the text that the answer was taken from; else what the assistant says after the problem
 /// ```
 /// Names are compared without regard to case where none is spelt exactly so.
@@ -171,7 +172,7 @@ impl DatasetLayout {
             leftover.asks_otherwise(self.problem.column(), &before, &problem)?;
         }
         let name = self.answer.column();
-        if name == "completion" && fields.get("label").is_some_and(|label| label.get() == "false") {
+        if name == "completion" && spelt(fields, LABEL).is_some_and(|label| fields[&label].get() == "false") {
             return Err(format!("label = false: says that `{name}` is not right; leave such rows out"));
         }
         let (texts, _) = self.answer_texts(fields)?;

@@ -12,7 +12,7 @@ use crate::input::json::Fields;
 use crate::input::prompt::Message;
 
 /// Columns that belong to the problem where they are no part of it as it is asked.
-const BELONGS: [&str; 24] = [
+const BELONGS: [&str; 22] = [
     "choices",
     "options",
     "history",
@@ -34,12 +34,20 @@ const BELONGS: [&str; 24] = [
     "hints",
     "premise",
     "premises",
-    "background",
     "scenario",
-    "facts",
 ];
-/// Beginnings of the names of columns that hold what no text is.
+/// Names of columns that hold what no text is; see [`is_picture`].
 const PICTURES: [&str; 6] = ["image", "img", "picture", "figure", "video", "audio"];
+
+/// True for a name of [`PICTURES`] in any case: alone, as a plural, numbered, or of its path, address or bytes. `image_count` is none.
+fn is_picture(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let name = name.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('_');
+    let content =
+        ["_path", "_paths", "_url", "_urls", "_bytes"].iter().find_map(|end| name.strip_suffix(end));
+    let stem = content.unwrap_or(name);
+    PICTURES.contains(&stem.strip_suffix('s').unwrap_or(stem))
+}
 
 /// A row with the columns that are read.
 pub(super) struct Leftover<'a> {
@@ -57,11 +65,12 @@ impl Leftover<'_> {
 
     /// Refuses a column that belongs to the problem.
     pub(super) fn belongs(&self) -> Result<(), String> {
-        let is_part = |name: &str| {
-            let name = name.to_ascii_lowercase();
-            BELONGS.contains(&name.as_str()) || PICTURES.iter().any(|picture| name.starts_with(picture))
+        let is_number = |value: &RawValue| value.get().starts_with(|c: char| c == '-' || c.is_ascii_digit());
+        let is_part = |name: &str, value: &RawValue| {
+            BELONGS.iter().any(|known| known.eq_ignore_ascii_case(name))
+                || (is_picture(name) && !is_number(value))
         };
-        match self.columns().find(|(name, _)| is_part(name)) {
+        match self.columns().find(|(name, value)| is_part(name, value)) {
             None => Ok(()),
             Some((name, _)) => Err(format!(
                 "{name}: belongs to the problem and is not read; write it into the text of the problem, or name the problem's column to ask \
@@ -111,9 +120,14 @@ impl Leftover<'_> {
             answers.iter().any(|answer| words(answer) == words(text))
                 || gold().is_ok_and(|gold| gold.grade(&Prediction::boxed(&boxed)).equal == Some(true))
         };
-        // A label may be of the row's topic.
-        let others =
-            ANSWERS.iter().filter(|name| **name != LABEL).filter_map(|name| spelt(self.fields, name));
+        // A label may be of the row's topic, but a number next to an answer that some text ends in is an answer.
+        let is_numeric = |label: &String| {
+            let text = self.fields[label].get();
+            text.trim_matches('"').parse::<f64>().is_ok() && text.starts_with('"')
+        };
+        let ends = !ANSWERS.iter().any(|known| known.eq_ignore_ascii_case(read));
+        let label = spelt(self.fields, LABEL).filter(|label| ends && is_numeric(label));
+        let others = ANSWERS.iter().filter_map(|name| spelt(self.fields, name)).chain(label);
         for name in others.filter(|name| name != read) {
             let Some(value) = column(self.fields, &name).filter(|value| is_on(value)) else { continue };
             let texts: Vec<String> = match serde_json::from_str::<Vec<Box<RawValue>>>(value.get()) {
