@@ -99,6 +99,24 @@ fn files_of_a_tokenizer_that_contradict_each_other_are_refused_or_named() {
     let expected =
         format!("added_tokens_decoder: token {id} is `other`, and `{}`", eos["content"].as_str().unwrap());
     data().refused(2, &expected);
+    // transformers 5.24: a token that tokenizer.json has keeps its id under `PreTrainedTokenizerFast`, and gets another one under `Qwen2Tokenizer`, which a model of
+    // type qwen2 has in any case.
+    let other = json!({"9": {"content": eos["content"], "special": true}});
+    for (model, class, refused) in [
+        ("llama", "PreTrainedTokenizerFast", false),
+        ("llama", "Qwen2Tokenizer", true),
+        ("qwen2", "PreTrainedTokenizerFast", true),
+    ] {
+        set(&place, "model/config.json", "model_type", model.into());
+        let mut config = tokens.clone();
+        config["tokenizer_class"] = class.into();
+        config["added_tokens_decoder"] = other.clone();
+        place.write("model/tokenizer_config.json", config.to_string());
+        match refused {
+            true => data().refused(2, "added_tokens_decoder: token 9 is `"),
+            false => assert_has(data().output(), "rows.jsonl"),
+        }
+    }
     place.write("model/tokenizer_config.json", tokens.to_string());
     // Its pieces are those of no model that transformers knows.
     for (model, class, cut) in [

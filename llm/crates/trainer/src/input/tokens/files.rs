@@ -89,10 +89,13 @@ pub(super) fn set_tokens(directory: &Path, tokenizer: &mut Tokenizer) -> Result<
     let listed: Vec<String> = config.added.into_iter().filter(|token| !special.contains(token)).collect();
     let config = Value::Object(config.fields);
     let (mut added, mut missing) = (Vec::new(), Vec::new());
+    let numbers = numbers_anew(&model_type(directory)?, config["tokenizer_class"].as_str());
     for (id, token) in config["added_tokens_decoder"].as_object().into_iter().flatten() {
         let content = token["content"].as_str().unwrap_or_default();
-        if let Some(other) = id.parse().ok().and_then(|id| tokenizer.id_to_token(id)).filter(|t| t != content)
-        {
+        // A token that tokenizer.json has keeps its id, or gets another one; any other gets one after all of them.
+        let is_kept = !numbers && tokenizer.token_to_id(content).is_some();
+        let other = id.parse().ok().and_then(|id| tokenizer.id_to_token(id));
+        if let Some(other) = other.filter(|other| other != content && !is_kept) {
             return Err(invalid(format!(
                 "added_tokens_decoder: token {id} is `{content}`, and `{other}` in tokenizer.json; leave one of them out"
             )));
@@ -140,6 +143,23 @@ pub(super) fn set_tokens(directory: &Path, tokenizer: &mut Tokenizer) -> Result<
     Ok(absent.into_iter().chain(replaced).collect())
 }
 
+fn model_type(directory: &Path) -> Result<String, TokenError> {
+    let model = read_json(&directory.join("config.json"))?.unwrap_or_default();
+    Ok(model["model_type"].as_str().unwrap_or_default().to_owned())
+}
+
+/// True if transformers 5 takes Qwen2's tokenizer, whatever the files say.
+fn is_qwen2(model: &str, class: Option<&str>) -> bool {
+    model == "qwen2" || (model == "qwen3" && class.is_none())
+}
+
+/// True if transformers 5.24 builds the tokenizer from its vocabulary alone and gives added tokens new ids, in the order of `added_tokens_decoder`;
+/// elsewhere those of tokenizer.json keep theirs, whatever ids `added_tokens_decoder` has for them.
+fn numbers_anew(model: &str, class: Option<&str>) -> bool {
+    let builds = |class: &str| ["Qwen2Tokenizer", "GPT2Tokenizer"].iter().any(|own| class.starts_with(own));
+    is_qwen2(model, class) || class.is_some_and(builds)
+}
+
 /// A line where transformers 5 cuts a text by the class of the tokenizer, whatever `tokenizer.json` says: Qwen2's for every model of type qwen2, and
 /// GPT-2's where the file names it.
 fn replaced_pieces(
@@ -147,8 +167,7 @@ fn replaced_pieces(
     class: Option<&str>,
     tokenizer: &Tokenizer,
 ) -> Result<Option<String>, TokenError> {
-    let model = read_json(&directory.join("config.json"))?.unwrap_or_default();
-    let model = model["model_type"].as_str().unwrap_or_default();
+    let model = model_type(directory)?;
     let json = |value: Option<Value>| {
         let mut value = value.unwrap_or_default();
         // Of offsets, which no id depends on.
@@ -161,10 +180,9 @@ fn replaced_pieces(
     let own = json(tokenizer.get_pre_tokenizer().and_then(|pieces| serde_json::to_value(pieces).ok()));
     let normalizer =
         tokenizer.get_normalizer().and_then(|own| serde_json::to_value(own).ok()).unwrap_or_default();
-    let is_qwen2 = model == "qwen2" || (model == "qwen3" && class.is_none());
-    let is_gpt2 =
-        class.is_some_and(|class| class.starts_with("GPT2Tokenizer")) && ["llama", "qwen3"].contains(&model);
-    let (name, is_same) = if is_qwen2 {
+    let is_gpt2 = class.is_some_and(|class| class.starts_with("GPT2Tokenizer"))
+        && ["llama", "qwen3"].contains(&model.as_str());
+    let (name, is_same) = if is_qwen2(&model, class) {
         ("Qwen2", own == json(Some(qwen2_pieces())) && normalizer["type"] == "NFC")
     } else if is_gpt2 {
         ("GPT-2", own["type"] == "ByteLevel" && own["use_regex"] != false && normalizer.is_null())
