@@ -17,7 +17,7 @@ pub(super) fn configure(values: &BTreeMap<String, String>) -> Result<Configured,
         .iter()
         .filter_map(|(key, value)| Some((key.strip_prefix(METHOD)?, divisor::resolved(values, key, value))));
     let overrides: Vec<(String, String)> =
-        settings.filter(|(k, _)| *k != "name").map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
+        settings.filter(|(k, _)| *k != "name").map(|(k, v)| (k.to_owned(), v)).collect();
     methods::configure(&values[METHOD_NAME], &overrides)
 }
 
@@ -57,7 +57,7 @@ pub(super) fn build(RawSettings(mut given): RawSettings) -> Result<Config, Confi
         values.insert(key, number.map_or(value, |x| x.to_string()));
     }
     divisor::set_default(&mut values);
-    rewards::weigh_parts(&mut values)?;
+    rewards::check_parts(&values)?;
     let configured = configure(&values).map_err(|mut source| {
         if let SettingError::Invalid { key, expected, .. } = &mut source {
             expected.insert_str(0, divisor::also_allowed(key));
@@ -75,7 +75,7 @@ pub(super) fn build(RawSettings(mut given): RawSettings) -> Result<Config, Confi
         )));
     }
     for (key, value) in configured.settings.entries() {
-        // `auto` is kept, so that the divisor follows a changed completion limit.
+        // `auto` is kept, so that the divisor follows a changed completion limit, and a weight a changed reward.
         values.entry(format!("{METHOD}{key}")).or_insert_with(|| value.to_owned());
     }
     let config = typed::read(values, configured)?;

@@ -1,59 +1,71 @@
-//! `method.max_length = auto`: the constant divisor of a loss is the completion limit of the run.
+//! Settings of methods that follow the rest of the configuration while they are `auto`, as they are where nobody gave them.
 //!
-//! Dr. GRPO divides by the largest length of a response, as TRL does; a constant that stays while `rl.max_new_tokens` changes would silently
-//! scale the step.
+//! `method.max_length`, the constant divisor of a loss, is the completion limit of the run: Dr. GRPO divides by the largest length of a response, as
+//! TRL does, and a constant that stays while `rl.max_new_tokens` changes would silently scale the step. `method.weight_K` of GDPO is the weight of the
+//! K-th component of the reward that has one, which a comparison of each component in its group would lose.
 
 use std::collections::BTreeMap;
 
 use grpo_lambda::methods;
 
-use super::METHOD_NAME;
+use super::{METHOD, METHOD_NAME, rewards};
 
 /// The setting of methods whose loss can have a constant divisor, without `method.`.
 const KEY: &str = "max_length";
-const DIVISOR: &str = "method.max_length";
-/// The value that stands for `rl.max_new_tokens`.
+/// The settings of GDPO, likewise.
+pub(super) const WEIGHTS: [&str; 3] = ["weight_1", "weight_2", "weight_3"];
 const AUTO: &str = "auto";
 
-fn has_divisor(values: &BTreeMap<String, String>) -> bool {
-    let method =
-        methods::REGISTRY.iter().find(|m| Some(m.name) == values.get(METHOD_NAME).map(String::as_str));
-    method.is_some_and(|m| (m.params)().iter().any(|p| p.key == KEY))
+fn follows(key: &str) -> bool {
+    key == KEY || WEIGHTS.contains(&key)
 }
 
 /// Makes `auto` the default, which a preset or the command line may replace by a number.
 pub(super) fn set_default(values: &mut BTreeMap<String, String>) {
-    if has_divisor(values) {
-        values.entry(DIVISOR.to_owned()).or_insert_with(|| AUTO.to_owned());
+    let name = values.get(METHOD_NAME);
+    let Some(method) = methods::REGISTRY.iter().find(|m| Some(m.name) == name.map(String::as_str)) else {
+        return;
+    };
+    for param in (method.params)().iter().filter(|param| follows(param.key)) {
+        values.entry(format!("{METHOD}{}", param.key)).or_insert_with(|| AUTO.to_owned());
     }
 }
 
-/// The value of a method's setting, `auto` replaced by the completion limit.
-pub(super) fn resolved<'v>(values: &'v BTreeMap<String, String>, key: &str, value: &'v str) -> &'v str {
-    let longest = values.get("rl.max_new_tokens").filter(|_| key == DIVISOR && value == AUTO);
-    longest.map_or(value, String::as_str)
+/// The value of a method's setting, `auto` replaced by what it follows.
+pub(super) fn resolved(values: &BTreeMap<String, String>, key: &str, value: &str) -> String {
+    let key = key.strip_prefix(METHOD).filter(|key| is_auto(key, value));
+    let followed = key.and_then(|key| match WEIGHTS.iter().position(|weight| *weight == key) {
+        None => values.get("rl.max_new_tokens").cloned(),
+        // A weight without a component has no effect.
+        Some(k) => Some(rewards::weighted(values).nth(k).map_or("1".to_owned(), |(_, weight)| weight)),
+    });
+    followed.unwrap_or_else(|| value.to_owned())
 }
 
 /// True if a setting of a method, given without `method.`, is `auto`.
 pub fn is_auto(key: &str, value: &str) -> bool {
-    key == KEY && value == AUTO
+    follows(key) && value == AUTO
 }
 
-/// The value that a run takes for a setting of a method: `auto` for a divisor that was not given.
+/// The value that a run takes for a setting of a method: `auto` for one that may be and was not given.
 pub fn unless_said<'v>(key: &str, value: &'v str, said: bool) -> &'v str {
-    if key == KEY && !said { AUTO } else { value }
+    if follows(key) && !said { AUTO } else { value }
 }
 
 /// True if the divisor is the completion limit.
 pub(super) fn is_automatic(values: &BTreeMap<String, String>) -> bool {
-    values.get(DIVISOR).is_some_and(|value| value == AUTO)
+    values.get(&format!("{METHOD}{KEY}")).is_some_and(|value| value == AUTO)
 }
 
 pub(super) fn is_named_in(line: &str) -> bool {
     line.starts_with(&format!("{KEY}="))
 }
 
-/// The word that a message on a refused divisor adds: it may be `auto` too.
+/// The word that a message on a refused value adds: it may be `auto` too.
 pub(super) fn also_allowed(key: &str) -> &'static str {
-    if key == KEY { "auto (the completion limit, rl.max_new_tokens) or " } else { "" }
+    match key {
+        KEY => "auto (the completion limit, rl.max_new_tokens) or ",
+        key if follows(key) => "auto (the weight of the component of the reward) or ",
+        _ => "",
+    }
 }

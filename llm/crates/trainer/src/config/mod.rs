@@ -290,7 +290,13 @@ impl Config {
         let mut keys: Vec<&str> = self.entries().chain(other.entries()).map(|(k, _)| k).collect();
         let mut seen = BTreeSet::new();
         keys.retain(|key| seen.insert(*key));
-        let differ = |key: &&str| self.values.get(*key) != other.values.get(*key);
+        let in_force = |config: &Config, key: &str| {
+            config.values.get(key).map(|value| divisor::resolved(&config.values, key, value))
+        };
+        // `auto` is the number that it stands for, and where both are, what it follows is the difference.
+        let differ = |key: &&str| {
+            self.values.get(*key) != other.values.get(*key) && in_force(self, key) != in_force(other, key)
+        };
         let difference = |key: &str| SettingDifference {
             key: key.to_owned(),
             old: self.values.get(key).cloned(),

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use grpo_lambda::assignment::Overlong;
-use grpo_lambda::methods::gdpo;
+use grpo_lambda::methods::{gdpo, grpo_lead};
 
 use super::ConfigError;
 use super::section::read_value;
 use super::sections::{RewardFields, RlConfig};
-use super::{METHOD, METHOD_NAME};
+use super::{METHOD_NAME, divisor};
 use crate::reward::{ACCURACY, Pattern, ProgramConfig, REGISTRY, RewardComponent, RewardConfig};
 
 /// The default share of the limit over which the overlong penalty grows: DAPO's 4096 of 20480 tokens.
@@ -52,15 +52,9 @@ pub(super) fn read(
     check(&config, rl, values).map_or(Ok(config), |problem| Err(ConfigError::Conflict(problem)))
 }
 
-/// Gives GDPO the weights of the reward's components, which a comparison of each in its group would lose, where it has none of its own.
-///
-/// # Errors
-/// [`ConfigError::Conflict`] for a weight that it has no setting for.
-pub(super) fn weigh_parts(values: &mut BTreeMap<String, String>) -> Result<(), ConfigError> {
-    if values.get(METHOD_NAME).is_none_or(|name| name != gdpo::SPEC.name) {
-        return Ok(());
-    }
-    let weight = |component: &&RewardComponent| {
+/// The components of the reward that have a weight, in their order: the key that gives it, and its value.
+pub(super) fn weighted(values: &BTreeMap<String, String>) -> impl Iterator<Item = (String, String)> {
+    REGISTRY.iter().filter_map(|component| {
         let name = component.name;
         let key = match name {
             "regex" | "command" if values[&format!("reward.{name}")] == "none" => return None,
@@ -69,18 +63,34 @@ pub(super) fn weigh_parts(values: &mut BTreeMap<String, String>) -> Result<(), C
         };
         let weight = values[&key].clone();
         (weight.parse() != Ok(0.0)).then_some((key, weight))
-    };
-    let weights: Vec<(String, String)> = REGISTRY.iter().filter_map(weight).collect();
-    for (k, (key, weight)) in weights.into_iter().enumerate() {
-        if k < 3 {
-            values.entry(format!("{METHOD}weight_{}", k + 1)).or_insert(weight);
-        } else if weight.parse() != Ok(1.0) {
-            return Err(ConfigError::Conflict(format!(
+    })
+}
+
+/// Refuses components of the reward that the method would lose, or take for correctness.
+///
+/// # Errors
+/// [`ConfigError::Conflict`].
+pub(super) fn check_parts(values: &BTreeMap<String, String>) -> Result<(), ConfigError> {
+    let method = values.get(METHOD_NAME).map_or("", String::as_str);
+    let problem = if method == gdpo::SPEC.name {
+        let first = divisor::WEIGHTS.len();
+        let other = weighted(values).skip(first).find(|(_, weight)| weight.parse() != Ok(1.0));
+        other.map(|(key, weight)| {
+            format!(
                 "{key} = {weight}: method.name=gdpo weighs the first three components of the reward; give this one weight 1"
-            )));
-        }
-    }
-    Ok(())
+            )
+        })
+    } else if method == grpo_lead::SPEC.name {
+        weighted(values).find(|(key, _)| key != "reward.accuracy").map(|(key, weight)| {
+            format!(
+                "{key} = {weight}: method.name=grpo_lead takes every response with a reward above 0 as right, so the reward must be \
+                 reward.accuracy alone; leave this component out, or choose another method"
+            )
+        })
+    } else {
+        None
+    };
+    problem.map_or(Ok(()), |problem| Err(ConfigError::Conflict(problem)))
 }
 
 /// A conflict between values that are valid one by one.

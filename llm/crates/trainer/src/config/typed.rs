@@ -21,7 +21,7 @@ use super::{
 /// [`ConfigError::Conflict`] for values that are right one by one and wrong together.
 pub(super) fn read(values: BTreeMap<String, String>, configured: Configured) -> Result<Config, ConfigError> {
     let run = RunFields::read(&values);
-    let rl = RlConfig::read(&values);
+    let rl = checked_bonus(RlConfig::read(&values))?;
     Ok(Config {
         seed: run.seed,
         threads: run.threads,
@@ -69,6 +69,17 @@ fn model(fields: ModelFields) -> Result<ModelSource, ConfigError> {
 
 fn lora(LoraFields { rank, alpha, targets }: LoraFields) -> Option<LoraSettings> {
     (rank > 0).then_some(LoraSettings { rank, alpha, targets })
+}
+
+fn checked_bonus(rl: RlConfig) -> Result<RlConfig, ConfigError> {
+    let RlConfig { entropy_coef, entropy_coef_max, .. } = rl;
+    if rl.entropy_target.is_some() && entropy_coef > entropy_coef_max {
+        return Err(ConfigError::Conflict(format!(
+            "rl.entropy_coef = {entropy_coef}: exceeds rl.entropy_coef_max = {entropy_coef_max}, the largest coefficient with \
+             rl.entropy_target; lower the one or raise the other"
+        )));
+    }
+    Ok(rl)
 }
 
 fn checked(eval: EvalConfig) -> Result<EvalConfig, ConfigError> {

@@ -156,6 +156,18 @@ fn every_refusal_names_the_field_and_what_would_be_right() {
         (&[DAPO, OWN], "at most overlong_limit = 64, or every response is penalised"),
         (&["reward.overlong=1", "reward.overlong_cache=65"], "must be at most reward.overlong_limit = 64"),
         (&["reward.overlong=1", "reward.overlong_limit=100"], "must be below rl.max_new_tokens = 64, or no"),
+        (
+            &["method.name=grpo_lead", "reward.format=0.5"],
+            "reward.format = 0.5: method.name=grpo_lead takes every",
+        ),
+        (
+            &["rl.entropy_target=0.2", "rl.entropy_coef=2"],
+            "rl.entropy_coef = 2: exceeds rl.entropy_coef_max = 1",
+        ),
+        (
+            &["method.name=gdpo", "method.weight_2=-1"],
+            "must be auto (the weight of the component of the reward) or",
+        ),
         (&["rl.steps=1", "rl.steps=2"], "rl.steps is given twice: 1 and 2"),
         (&["model.hidden=130"], "model.hidden = 130 is not a multiple of model.heads = 4"),
         (&["model.kv_heads=3"], "model.heads = 4 is not a multiple of model.kv_heads = 3"),
@@ -176,6 +188,34 @@ fn every_refusal_names_the_field_and_what_would_be_right() {
         let message = refused(overrides);
         assert!(message.contains(expected), "{overrides:?}: {message}");
     }
+}
+
+#[test]
+fn the_weights_of_gdpo_are_those_of_the_reward_also_after_it_changed() {
+    let weights =
+        |config: &Config| [1, 2, 3].map(|k| config.configured().settings.number(&format!("weight_{k}")));
+    let first = tiny(&["method.name=gdpo", "reward.format=0.1", "reward.coin=2"]);
+    assert_eq!(weights(&first), [1.0, 0.1, 2.0]);
+    let read = Config::parse(&first.to_toml(), "config.toml").expect("its own");
+    assert_eq!((weights(&read), read.differences(&first)), ([1.0, 0.1, 2.0], vec![]));
+    for (change, expected) in [
+        ("reward.format=0.2", [1.0, 0.2, 2.0]),
+        ("reward.accuracy=0", [0.1, 2.0, 1.0]),
+        ("reward.tag_count=0.5", [1.0, 0.1, 0.5]),
+        ("method.weight_1=3", [3.0, 0.1, 2.0]),
+    ] {
+        match read.with(&[change]) {
+            Ok(config) => assert_eq!(weights(&config), expected, "{change}"),
+            Err(e) => assert!(e.to_string().contains("reward.coin = 2: method.name=gdpo weighs"), "{e}"),
+        }
+    }
+    // A stored run has the numbers; it can be resumed.
+    let stored = first.to_toml().replace("weight_2 = \"auto\"", "weight_2 = 0.1");
+    assert_ne!(stored, first.to_toml());
+    let stored = Config::parse(&stored, "config.toml").expect("valid");
+    assert_eq!(stored.differences(&first), []);
+    let other = stored.with(&["method.weight_2=0.3"]).expect("valid").differences(&first);
+    assert!(other.iter().any(|d| d.key == "method.weight_2" && d.affects_result), "{other:?}");
 }
 
 #[test]
