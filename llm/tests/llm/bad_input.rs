@@ -11,7 +11,7 @@ use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::run;
 use safetensors::tensor::{Dtype, TensorView};
 
-use crate::common::{Done, Place, TINY_MODEL, checkpoint, column, llm_train, shape, stop_after};
+use crate::common::{Done, Place, TINY_MODEL, checkpoint, column, llm_train, shape, stop_after, with};
 
 /// Something done to a good checkpoint directory.
 type Spoil = fn(&Path);
@@ -278,6 +278,22 @@ fn gradients_that_are_not_numbers_are_skipped_and_counted_and_stop_the_run() {
         assert!(line.is_some_and(|l| l.contains(&format!("({count} in a row)"))), "{count}: {}", done.stderr);
     }
     assert_eq!(column(dir.path(), "sft", "skipped"), [0.0, 1.0, 1.0, 1.0]);
+}
+
+/// The coefficient of an adaptive bonus is in the log, and stays where the weights did.
+#[test]
+#[cfg(unix)]
+fn an_adaptive_coefficient_does_not_move_in_a_step_that_was_skipped() {
+    let bonus = "rl.entropy_target=100 rl.entropy_coef=0.01 sft.steps=2 rl.steps=3 rl.max_nan_steps=9 method.name=dr_grpo method.beta=0";
+    let place = Place::new();
+    place.write("huge.sh", "n=0\nwhile read -r line; do n=$((1 - n)); echo ${n}e60; done\n");
+    let huge = format!("reward.command=sh {}", place.at("huge.sh").display());
+    for (more, expected) in [(&[][..], [0.01, 0.015, 0.02]), (&["reward.accuracy=0", &huge], [0.01; 3])] {
+        let dir = tempfile::tempdir().unwrap();
+        train(dir.path(), &with(bonus, more)).output();
+        assert_eq!(column(dir.path(), "rl", "entropy_coef"), expected);
+        assert_eq!(column(dir.path(), "rl", "skipped"), [f64::from(u8::from(!more.is_empty())); 3]);
+    }
 }
 
 /// A rate out of any range is warned of before the run, and a run that it threw off says so in its summary.

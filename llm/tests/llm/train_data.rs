@@ -239,6 +239,45 @@ fn the_steps_of_rl_read_every_row_once_an_epoch() {
     }
 }
 
+/// A teacher reads the answer below the problem, so rows are longer with one.
+#[test]
+fn rows_that_a_teacher_cannot_read_are_refused_before_the_first_step() {
+    let inputs = inputs();
+    let long = "1".repeat(300);
+    let rows = |last: &str| {
+        (0..20)
+            .map(|i| format!("{{\"question\":\"{i}+1=?\",\"answer\":\"{}\"}}\n", i + 1))
+            .chain([last.to_owned()])
+            .collect::<String>()
+    };
+    let problems = |more: &[&str]| {
+        inputs.problems(&[&["sft.steps=0", "rl.max_new_tokens=800"], more].concat()).map(|_| ())
+    };
+    let refused = |more: &[&str]| problems(more).unwrap_err().to_string();
+    let rlsd = "method.name=rlsd";
+    // Wherever the split puts it, one of these rows is of the training split.
+    let last: String =
+        (0..9).map(|i| format!("{{\"question\":\"{i}*7=?\",\"answer\":\"{long}\"}}\n")).collect();
+    inputs.write("train.jsonl", rows(&last));
+    problems(&[]).unwrap();
+    let line = refused(&[rlsd]);
+    assert_has(
+        &line,
+        "train.jsonl:2 … the prompt with the answer, which the teacher reads, has 3 … with 800 new ones it exceeds the model's limit of 1000 … task.on_bad_row=skip",
+    );
+    problems(&[rlsd, "task.on_bad_row=skip"]).unwrap();
+    problems(&[rlsd, "rl.steps=0"]).unwrap();
+    let last: String = (0..9).map(|i| format!("{{\"question\":\"{i}z7=?\",\"answer\":\"7\"}}\n")).collect();
+    inputs.write("train.jsonl", rows(&last));
+    inputs.write("t.jinja", "{{ messages[-1].content | replace('z', '*') }}");
+    let template = format!("task.template={}", inputs.at("t.jinja").display());
+    problems(&[&template]).unwrap();
+    assert_has(
+        &refused(&[rlsd, &template]),
+        "train.jsonl:2 … the teacher of this method reads has no place; choose another template",
+    );
+}
+
 #[test]
 fn held_out_rows_of_a_file_are_not_trained_on() {
     let inputs = inputs();

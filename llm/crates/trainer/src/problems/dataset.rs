@@ -41,6 +41,8 @@ pub(super) struct LengthLimits {
     pub(super) new: usize,
     /// True with supervised learning, which needs room for worked solutions.
     pub(super) supervised: bool,
+    /// True with a teacher, which reads the answer below the problem.
+    pub(super) teacher: bool,
     /// The limits of the configuration.
     pub(super) filter: LengthFilter,
 }
@@ -283,11 +285,26 @@ fn too_long(
     (tokens, limits): (&ModelTokenizer, LengthLimits),
     split: Split,
 ) -> Result<Option<String>, TokenError> {
-    let LengthLimits { limit, new, supervised, .. } = limits;
+    let LengthLimits { limit, new, supervised, teacher, .. } = limits;
     if prompt.saturating_add(new) > limit {
         return Ok(Some(format!(
             "the prompt has {prompt} tokens; with {new} new ones it exceeds the model's limit of {limit}"
         )));
+    }
+    if teacher && split == Split::Train {
+        let Some(answered) = problem.answered() else {
+            return Ok(Some(TaskError::NoPlaceForAnswer.to_string()));
+        };
+        let answered = match answered.encode(tokens) {
+            Err(error @ TokenError::TooLong { .. }) => return Ok(Some(error.to_string())),
+            answered => answered?.ids().len(),
+        };
+        if answered.saturating_add(new) > limit {
+            return Ok(Some(format!(
+                "the prompt with the answer, which the teacher reads, has {answered} tokens; with {new} new ones it exceeds the model's limit \
+                 of {limit}"
+            )));
+        }
     }
     // A token is at least a byte, so most need not be counted.
     if !supervised || split != Split::Train || prompt + problem.solution.len() < limit {

@@ -3,6 +3,7 @@
 mod dataset;
 
 use dataset::{Dataset, LengthLimits, dataset};
+use grpo_lambda::group::InputKind;
 use grpo_lambda_grade::Extraction;
 
 use crate::config::{Config, ModelSource};
@@ -24,10 +25,16 @@ pub enum TaskError {
         "task.data = {data}: no row is left for the {split} split of {of}; give more rows, or held-out ones as task.test"
     )]
     NoRow { data: String, split: &'static str, of: usize },
-    /// A row that exceeds the context, if such rows are not skipped.
+    /// A row that exceeds the context, or has no place for the answer that a teacher reads, if such rows are not skipped.
     #[error("{place}: {problem}{}; leave such rows out with task.on_bad_row=skip",
         if *more == 0 { String::new() } else { format!(" (and {more} more such rows)") })]
     TooLong { place: RowLocation, problem: String, more: usize },
+    /// A template that changes the problem's text, so that the answer for the teacher has no place.
+    #[error(
+        "task.template: the prompt does not hold the problem as its row has it, so the reference answer that the teacher of this method reads has no \
+         place; choose another template, or a method without a teacher"
+    )]
+    NoPlaceForAnswer,
     #[error(
         "{place}: columns `{name}` and `row_{name}`: reward.command reads `{name}` of a row as `row_{name}`, so one of them would be lost; rename one"
     )]
@@ -75,6 +82,11 @@ pub struct MaxLengths {
     pub example: usize,
 }
 
+/// True if the method has a teacher, which reads each problem of RL with its answer.
+pub(crate) fn has_teacher(config: &Config) -> bool {
+    config.rl.steps > 0 && config.configured().extra_inputs().contains(&InputKind::TeacherLogps)
+}
+
 /// Problems of an embedded task whose lengths are measured.
 const LENGTH_SAMPLE: u64 = 1000;
 
@@ -111,6 +123,7 @@ impl Problems {
                     limit,
                     new: config.rl.max_new_tokens,
                     supervised: config.sft.steps > 0,
+                    teacher: has_teacher(config),
                     filter: task.lengths,
                 };
                 Source::Dataset(Box::new(dataset(
@@ -185,15 +198,19 @@ impl Problems {
         d.splits[Split::Train as usize].iter().map(|row| Ok(d.data.row(*row as usize)?.problem)).collect()
     }
 
-    /// The longest rows of training: of all rows of a data set, or of many problems of an embedded task.
+    /// The longest rows of training: of all rows of a data set, or of many problems of an embedded task. With a teacher a prompt counts with the
+    /// answer that the teacher reads in it.
     ///
     /// # Errors
     /// If a row cannot be read.
-    pub fn longest(&self, tokens: &ModelTokenizer, supervised: bool) -> Result<MaxLengths, TaskError> {
+    pub fn longest(&self, config: &Config, tokens: &ModelTokenizer) -> Result<MaxLengths, TaskError> {
         let mut longest = MaxLengths::default();
+        let (supervised, teacher) = (config.sft.steps > 0, has_teacher(config));
         let mut look = |problem: Problem| {
             let prompt = problem.encode(tokens)?.ids().len();
-            longest.prompt = longest.prompt.max(prompt);
+            let answered = problem.answered().filter(|_| teacher);
+            let answered = answered.map(|p| Ok::<_, TaskError>(p.encode(tokens)?.ids().len())).transpose()?;
+            longest.prompt = longest.prompt.max(prompt).max(answered.unwrap_or(0));
             // A token is at least a byte, so most solutions need not be counted.
             if supervised && prompt + problem.solution.len() > longest.example {
                 longest.example = longest.example.max(prompt + tokens.target(&problem.solution)?.ids().len());

@@ -84,12 +84,6 @@ pub enum TrainError {
          or leave both out"
     )]
     EntropyOnTheCpuOnly(String),
-    /// A template that changes the problem's text, so that the answer for the teacher has no place.
-    #[error(
-        "task.template: the prompt does not hold the problem as its row has it, so the reference answer that the teacher of this method reads has no \
-         place; choose another template, or a method without a teacher"
-    )]
-    NoPlaceForAnswer,
     /// Settings of the method's extra inputs that this model cannot take.
     #[error(transparent)]
     InputSetting(#[from] InputSettingError),
@@ -140,7 +134,6 @@ impl TrainError {
             | TrainError::Device(_)
             | TrainError::OnTheCpuOnly { .. }
             | TrainError::NotByCandle { .. }
-            | TrainError::NoPlaceForAnswer
             | TrainError::EntropyOnTheCpuOnly(_)
             | TrainError::InputSetting(_) => true,
             TrainError::Rl { source: PolicyError::Rollout(e), .. }

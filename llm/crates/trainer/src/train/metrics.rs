@@ -198,9 +198,13 @@ impl StepMetrics {
 /// The last column: how many components of the reward have not moved for `reward.stuck_steps` steps.
 pub const STUCK_COLUMN: &str = "reward_stuck";
 
-/// The columns of [`RewardMetrics`]: one for each component with a weight, and [`STUCK_COLUMN`].
-pub(super) fn reward_columns(config: &Config) -> Vec<&'static str> {
-    config.reward.active().map(|(_, component)| component.column).chain([STUCK_COLUMN]).collect()
+/// The column after all others of a run with `rl.entropy_target`: the coefficient of the entropy bonus in this step.
+pub const COEF_COLUMN: &str = "entropy_coef";
+
+/// The columns of [`RewardMetrics`]: one for each component with a weight, and [`STUCK_COLUMN`]; then [`COEF_COLUMN`], if there is one.
+pub(super) fn further_columns(config: &Config) -> Vec<&'static str> {
+    let rewards = config.reward.active().map(|(_, component)| component.column).chain([STUCK_COLUMN]);
+    rewards.chain(config.rl.entropy_target.map(|_| COEF_COLUMN)).collect()
 }
 
 /// The components of the reward in a step: the columns after those of [`StepMetrics`], which depend on the configuration.

@@ -55,7 +55,7 @@ pub use model::{initial_model, tokens, with_located_model};
 pub use open::{HeldOutLengths, check_fit, choose_device, device};
 pub use session::Session;
 
-use open::try_reward_program;
+use open::{refuse_elsewhere, try_reward_program};
 use state::{Position, RunState};
 
 /// Runs `config` in `directory`, from the start or from its latest checkpoint, and returns its summary.
@@ -121,6 +121,7 @@ fn run_on(
     command: &str,
 ) -> Result<RunSummary, TrainError> {
     engines.check(config, &device)?;
+    refuse_elsewhere(config, &device)?;
     stop::listen();
     let started = Instant::now();
     let config = with_located_model(config)?;

@@ -14,7 +14,7 @@ use crate::input::task::Split;
 use crate::input::tokens::ModelTokenizer;
 use crate::plan::memory::{self, StepShape};
 use crate::plan::synthetic;
-use crate::problems::{MaxLengths, Problems, Stage};
+use crate::problems::{MaxLengths, Problems, Stage, has_teacher};
 use crate::reward::program::{Question, RewardProgram};
 use crate::run;
 use crate::run::progress::say;
@@ -49,17 +49,22 @@ pub fn device(config: &Config) -> Result<ComputeDevice, TrainError> {
         EngineKind::Own => choose_device(config.device, config.dtype, config.gpu.trust)?,
         EngineKind::Candle => CandleDevice::choose(config.device, config.dtype),
     };
-    let rl = &config.rl;
-    if (rl.entropy_coef != 0.0 || rl.entropy_target.is_some()) && !matches!(chosen, ComputeDevice::Cpu) {
-        return Err(TrainError::EntropyOnTheCpuOnly(chosen.describe()));
+    refuse_elsewhere(config, &chosen).map(|()| chosen)
+}
+
+/// Refuses what our decoder on the CPU alone computes, on another device.
+pub(super) fn refuse_elsewhere(config: &Config, device: &ComputeDevice) -> Result<(), TrainError> {
+    if matches!(device, ComputeDevice::Cpu) {
+        return Ok(());
+    }
+    if config.rl.entropy_coef != 0.0 || config.rl.entropy_target.is_some() {
+        return Err(TrainError::EntropyOnTheCpuOnly(device.describe()));
     }
     let asked =
         config.configured().extra_inputs().into_iter().find(|kind| extra_inputs::is_of_the_cpu(*kind));
-    let (method, extra_inputs) = match (&chosen, asked) {
-        (ComputeDevice::Cpu, _) | (_, None) => return Ok(chosen),
-        (_, Some(kind)) => (config.method.clone(), kind.name()),
-    };
-    Err(match chosen {
+    let Some(kind) = asked else { return Ok(()) };
+    let (method, extra_inputs) = (config.method.clone(), kind.name());
+    Err(match device {
         ComputeDevice::Cuda(card, _) => TrainError::OnTheCpuOnly { method, extra_inputs, card: card.name() },
         _ => TrainError::NotByCandle { method, extra_inputs },
     })
@@ -99,7 +104,7 @@ pub(super) fn decided(
         ComputeDevice::Candle(..) => Ok(config.clone()),
         ComputeDevice::Cuda(..) if !will_step => Ok(config.clone()),
         ComputeDevice::Cuda(card, dtype) => {
-            let training = problems.longest(tokens, config.sft.steps > 0).map_err(TrainError::Task)?;
+            let training = problems.longest(config, tokens).map_err(TrainError::Task)?;
             let longest = MaxLengths { prompt: held_out.longest.max(training.prompt), ..training };
             let decided = decided_for_card(card.as_ref(), *dtype, config, shape, longest)?;
             if !config.gpu.trust {
@@ -116,7 +121,7 @@ pub(super) fn decided(
 pub struct HeldOutLengths {
     /// Their number.
     pub n: usize,
-    /// Tokens of the longest, at least 1.
+    /// Tokens of the longest, at least 1; with a teacher at least those of the longest problem of training with its answer.
     pub longest: usize,
 }
 
@@ -138,6 +143,9 @@ pub fn check_fit(
             return Err(EvalError::from(RolloutError::TooLong { prompt, tokens, new, limit }).into());
         }
         longest = longest.max(tokens);
+    }
+    if has_teacher(config) {
+        longest = longest.max(problems.longest(config, tokens).map_err(TrainError::Task)?.prompt);
     }
     if let Some(lora) = &config.lora {
         lora.shapes(shape).map_err(|e| ConfigError::Conflict(format!("lora.{e}")))?;

@@ -15,10 +15,10 @@ use grpo_lambda_stats::mean;
 use super::engines::{EngineStart, Engines, Local};
 use super::error::TrainError;
 use super::model::{initial_weights, tokens, with_located_model};
-use super::open::{decided, device, refuse_run_directory};
+use super::open::{decided, device, refuse_elsewhere, refuse_run_directory};
 use crate::config::Config;
 use crate::input::tokens::ModelTokenizer;
-use crate::problems::{Problems, Stage};
+use crate::problems::{Problems, Stage, TaskError};
 use crate::reward::RewardBreakdown;
 use crate::run::progress::say;
 use crate::run::stop;
@@ -89,6 +89,7 @@ impl<'e> Session<'e> {
         config: &Config,
         (will_step, rows): (bool, Option<&str>),
     ) -> Result<(Self, Parameters<f32>), TrainError> {
+        refuse_elsewhere(config, &device)?;
         config.configured().require(&provided(config.configured()))?;
         refuse_run_directory(config)?;
         let tokens = tokens(config)?;
@@ -105,10 +106,6 @@ impl<'e> Session<'e> {
             stops: StopStrings::new(&tokens, stops),
             ..StepSettings::new(&config, tokens.eos())
         };
-        if settings.teacher {
-            let first = problems.problem(Stage::Rl, 0).map_err(TrainError::Problem)?;
-            first.answered().ok_or(TrainError::NoPlaceForAnswer)?;
-        }
         let rewards = TextReward::new(&tokens, &config.reward, problems.extraction(), config.seed)
             .stopping_at(stops)
             .saying(say, || stop::requested().is_some());
@@ -184,7 +181,7 @@ impl<'e> Session<'e> {
             let answered = match self.settings.teacher {
                 true => problem
                     .answered()
-                    .ok_or(TrainError::NoPlaceForAnswer)?
+                    .ok_or(TrainError::Problem(TaskError::NoPlaceForAnswer))?
                     .encode(&self.tokens)?
                     .ids()
                     .to_vec(),

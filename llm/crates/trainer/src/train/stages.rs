@@ -4,12 +4,13 @@ use std::time::{Duration, Instant};
 
 use grpo_lambda_decoder::generate::SamplingProgress;
 use grpo_lambda_decoder::model::weights::{self, Parameters};
+use grpo_lambda_decoder::optim::StepOutcome;
 
 use super::Run;
 use super::checkpoint::OPTIMISER;
 use super::error::TrainError;
 use super::evaluation::describe_accuracy;
-use super::metrics::{StepMetrics, Timing};
+use super::metrics::{COEF_COLUMN, StepMetrics, Timing};
 use crate::problems::Stage;
 use crate::run::progress::Progress;
 use crate::run::{Checkpoint, stop};
@@ -216,13 +217,16 @@ impl<'a> Run<'a> {
         self.state.note_entropy(metrics.entropy);
         let rewards = self.note_rewards(&rollout);
         self.state.rl_done += 1;
-        self.state.entropy_coef = adapted.map(|(_, next)| next);
+        if !matches!(report.update(), Some(StepOutcome::Skipped { .. })) {
+            self.state.entropy_coef = adapted.map(|(_, next)| next);
+        }
         self.note_zero_variance(&rollout.groups);
         let evaluation = self.is_evaluation_due().then(|| self.evaluate(engine)).transpose()?;
         if let Some(evaluation) = &evaluation {
             metrics = metrics.with_evaluation(evaluation);
         }
-        let row: Vec<_> = metrics.entries().chain(rewards.entries()).collect();
+        let coef = adapted.map(|(coef, _)| (COEF_COLUMN, coef));
+        let row: Vec<_> = metrics.entries().chain(rewards.entries()).chain(coef).collect();
         let tokens = rollout.groups.iter().flat_map(|g| &g.responses).map(|r| r.len()).sum();
         let timing: Vec<_> = Timing::new(elapsed, sampled, tokens).entries().collect();
         self.dir.record("rl", step, &row, &timing)?;

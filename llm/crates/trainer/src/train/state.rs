@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::error::TrainError;
 use super::evaluation::RunSummary;
-use super::metrics::{StepMetrics, Timing, reward_columns};
+use super::metrics::{StepMetrics, Timing, further_columns};
 use crate::bounded::limits::LARGEST_FILE;
 use crate::config::{Config, ModelSource};
 use crate::eval::Evaluation;
@@ -230,7 +230,7 @@ impl Position {
         command: &str,
         (problems, tokens, shape): (&Problems, &ModelTokenizer, &Shape),
     ) -> Result<Position, TrainError> {
-        let metrics = [StepMetrics::COLUMNS, &reward_columns(config)].concat();
+        let metrics = [StepMetrics::COLUMNS, &further_columns(config)].concat();
         let columns = LogColumns { command, metrics: &metrics, timing: Timing::COLUMNS };
         let OpenedRun { run: mut dir, checkpoint, damaged } =
             RunDir::open(directory, config, columns).map_err(TrainError::Open)?;

@@ -95,7 +95,7 @@ pub trait Engine: Sampler {
     /// [`Engine::backward`], with the gradients of the entropies of a forward pass that computed them times `dentropies`.
     ///
     /// # Panics
-    /// On an engine other than that of the CPU: [`device`](crate::train::device) refuses a configuration with an entropy bonus there.
+    /// On an engine other than that of the CPU: whatever opens a configuration with an entropy bonus there refuses it.
     fn backward_with_entropy(
         &mut self,
         _tape: Tape,

@@ -7,12 +7,14 @@ use grpo_lambda::metrics::Metrics;
 use grpo_lambda_decoder::model::Architecture::Qwen2;
 use grpo_lambda_decoder::model::{Decoder, ForwardOptions, ModelShape, Rows, weights};
 use grpo_lambda_decoder::optim::{AdamWSettings, StepOutcome};
+use grpo_lambda_gpu::select::{CandleDevice, DevicePreference};
 use grpo_lambda_grade::Extraction;
 use grpo_lambda_trainer::config::Config;
 use grpo_lambda_trainer::input::task::{Problem, Split, Task};
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::step::engine::{CpuEngine, Engine, TrainingSetup};
 use grpo_lambda_trainer::step::{LlmPolicy, StepContext, StepSettings, TextReward, TrainingPrompt, sft};
+use grpo_lambda_trainer::train::{Local, Session, device, train_on};
 
 fn start(model: Decoder<f32>, adam: AdamWSettings) -> CpuEngine {
     CpuEngine::new(model, TrainingSetup::new(adam)).unwrap()
@@ -284,9 +286,28 @@ fn an_adaptive_coefficient_rises_below_the_target_and_is_off_above_it() {
     near(rl.adapted(Some(0.012), false), (0.0, 0.007));
     near(rl.adapted(Some(0.002), false), (0.0, 0.0));
     near(rl.adapted(Some(0.0), true), (0.0, 0.005));
-    for words in ["rl.entropy_coef=0.1", "rl.entropy_target=0.2"] {
-        let config = Config::resolve("tiny", &["engine=candle", words]).unwrap();
-        let refused = grpo_lambda_trainer::train::device(&config).err().map(|e| e.to_string());
-        assert!(refused.is_some_and(|line| line.contains("not on the CPU in f32 by candle; set engine=own")));
+}
+
+/// Whoever chooses the device: the command line, or a caller of the library.
+#[test]
+fn what_our_decoder_on_the_cpu_alone_computes_is_refused_elsewhere_at_every_opening() {
+    let candle = || CandleDevice::choose(DevicePreference::Cpu, None);
+    for (words, expected) in [
+        (&["rl.entropy_coef=0.1"][..], "not on the CPU in f32 by candle; set engine=own"),
+        (&["rl.entropy_target=0.2"], "not on the CPU in f32 by candle; set engine=own"),
+        (&["method.name=oar_p"], "method.name=oar_p: shifts is only supported by our own decoder on the CPU"),
+    ] {
+        let config = Config::resolve("tiny", &[words, &["engine=candle"]].concat()).unwrap();
+        let own = Config::resolve("tiny", words).unwrap();
+        let run = tempfile::tempdir().unwrap();
+        for error in [
+            device(&config).err(),
+            Session::open_on(candle(), &Local, &own).err(),
+            train_on(candle(), &Local, &own, run.path(), "test").err(),
+        ] {
+            let line = error.map(|e| e.to_string());
+            assert!(line.as_ref().is_some_and(|line| line.contains(expected)), "{words:?}: {line:?}");
+        }
+        assert_eq!(std::fs::read_dir(run.path()).unwrap().count(), 0);
     }
 }

@@ -3,7 +3,9 @@
 use crate::page;
 use grpo_lambda_decoder::optim::StepOutcome;
 use grpo_lambda_trainer::reward::{REGISTRY, RewardBreakdown};
-use grpo_lambda_trainer::train::metrics::{RewardMetrics, STUCK_COLUMN, StepMetrics, Timing, mean};
+use grpo_lambda_trainer::train::metrics::{
+    COEF_COLUMN, RewardMetrics, STUCK_COLUMN, StepMetrics, Timing, mean,
+};
 
 #[test]
 fn columns_are_the_fields_in_their_order_and_only_what_has_a_value_is_an_entry() {
@@ -27,7 +29,8 @@ fn the_page_of_the_records_lists_every_column() {
         + &rows(StepMetrics::COLUMNS, StepMetrics::MEANINGS)
         + &rewards.collect::<String>()
         + &format!(
-            "| `{STUCK_COLUMN}` | components of the reward that have not moved for `reward.stuck_steps` steps |\n"
+            "| `{STUCK_COLUMN}` | components of the reward that have not moved for `reward.stuck_steps` steps |\n\
+             | `{COEF_COLUMN}` | with `rl.entropy_target` alone: the coefficient of the entropy bonus in this step |\n"
         );
     let timing = head.to_owned() + &rows(Timing::COLUMNS, Timing::MEANINGS);
     page::hold("records.md", "metrics.csv", &metrics);
