@@ -10,7 +10,8 @@ use crate::group::{Group, Response};
 /// A_i = a_i w(p) where a_i > 0, else a_i w(1 - p),   a_i the outcome advantage of R_i, p the share of right responses
 /// w(p) = low + (high - low) / (1 + exp(steepness (p - middle)))
 /// ```
-/// A reward of a response that cannot be graded takes no part. Source: arXiv 2504.09696; the standard deviation is over `n`.
+/// A response is right if its reward is above 0, so the reward must be correctness alone: with a bonus of form added to it a wrong response counts as
+/// right. A reward of a response that cannot be graded takes no part. Source: arXiv 2504.09696; the standard deviation is over `n`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DifficultyWeighted {
     /// From the rewards `R` of a group to one advantage per response.

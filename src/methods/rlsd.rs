@@ -12,9 +12,9 @@ use crate::settings::Param;
 /// A_t = A ( (1 - share) + share clip( exp(sign(A) D_t), 1 - weight_epsilon, 1 + weight_epsilon ) ),
 /// D_t = log pi(a_t|x, answer, y_<t) - log pi_old(a_t|x, y_<t)
 /// ```
-/// The weight is positive, so every response keeps the sign of its advantage. The share falls from 0.5 to 0 in the first 50 steps of the
-/// paper, which is the trainer's to do. SERL (arXiv 2605.19447) is `gap_max=20` with a teacher that has hindsight and differs from the policy at
-/// action tokens alone: give the policy's own log-probabilities elsewhere.
+/// The weight is positive, so every response keeps the sign of its advantage. In the paper the share falls from 0.5 to 0 in the first 50 steps;
+/// here it is a setting, which `llm-train` keeps constant. SERL (arXiv 2605.19447) is `gap_max=20` with a teacher that has hindsight and differs
+/// from the policy at action tokens alone: give the policy's own log-probabilities elsewhere.
 pub static SPEC: MethodSpec = MethodSpec {
     name: "rlsd",
     title: "RLSD",
@@ -24,7 +24,13 @@ pub static SPEC: MethodSpec = MethodSpec {
     samples: &["", "negative_only=true gap_max=0.1"],
     params: || {
         let own = vec![
-            Param::number("share", 0.5, 0.0, 1.0, "the teacher's share of the weight (their lambda)"),
+            Param::number(
+                "share",
+                0.5,
+                0.0,
+                1.0,
+                "the teacher's share of the weight (their lambda), the same in every step",
+            ),
             Param::number("weight_epsilon", 0.2, 0.0, 1.0, "the weight is clipped to 1 -/+ this"),
             Param::flag("negative_only", false, "re-weight responses of negative advantage alone"),
             Param::optional(
