@@ -213,7 +213,7 @@ fn reports(words: &[&str]) -> bool {
     let mut opening = words.iter().filter(|word| !words::is_among(word, FILLERS));
     let opening = [(); 4].map(|()| *opening.next().unwrap_or(&""));
     match opening {
-        ["we" | "i" | "you", "are" | "were" | "am" | "was", "given" | "told", _] => true,
+        ["we" | "i" | "you", "are" | "were" | "am" | "was", "given", _] => true,
         ["according", "to", text, _] => words::is_among(text, TEXT),
         ["we" | "i", verb, next, last] if words::is_among(verb, BELIEVED) => {
             ![next, last].iter().any(|word| words::is_among(word, "about|through|of|over"))
