@@ -89,11 +89,11 @@ pub(super) fn set_tokens(directory: &Path, tokenizer: &mut Tokenizer) -> Result<
     let listed: Vec<String> = config.added.into_iter().filter(|token| !special.contains(token)).collect();
     let config = Value::Object(config.fields);
     let (mut added, mut missing) = (Vec::new(), Vec::new());
-    let numbers = numbers_anew(&model_type(directory)?, config["tokenizer_class"].as_str());
+    let renumbered = renumbers(&model_type(directory)?, config["tokenizer_class"].as_str());
     for (id, token) in config["added_tokens_decoder"].as_object().into_iter().flatten() {
         let content = token["content"].as_str().unwrap_or_default();
         // A token that tokenizer.json has keeps its id, or gets another one; any other gets one after all of them.
-        let is_kept = !numbers && tokenizer.token_to_id(content).is_some();
+        let is_kept = !renumbered && tokenizer.token_to_id(content).is_some();
         let other = id.parse().ok().and_then(|id| tokenizer.id_to_token(id));
         if let Some(other) = other.filter(|other| other != content && !is_kept) {
             return Err(invalid(format!(
@@ -153,9 +153,9 @@ fn is_qwen2(model: &str, class: Option<&str>) -> bool {
     model == "qwen2" || (model == "qwen3" && class.is_none())
 }
 
-/// True if transformers 5.24 builds the tokenizer from its vocabulary alone and gives added tokens new ids, in the order of `added_tokens_decoder`;
+/// True if transformers 5.24 builds the tokenizer from its vocabulary alone and numbers added tokens itself, in the order of `added_tokens_decoder`;
 /// elsewhere those of tokenizer.json keep theirs, whatever ids `added_tokens_decoder` has for them.
-fn numbers_anew(model: &str, class: Option<&str>) -> bool {
+fn renumbers(model: &str, class: Option<&str>) -> bool {
     let builds = |class: &str| ["Qwen2Tokenizer", "GPT2Tokenizer"].iter().any(|own| class.starts_with(own));
     is_qwen2(model, class) || class.is_some_and(builds)
 }
