@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use super::LoraSettings;
 use crate::disk::{Disk, read_regular, read_regular_text};
-use crate::model::config::known::ADAPTER;
+use crate::model::config::known::{ADAPTER, ADAPTER_FILE};
 use crate::model::weights::{Parameters, SaveDtype, Tensor, decode, write_file};
 use crate::model::{Error, ModelConfig};
 
 /// The file with rank, alpha and targets.
-pub const CONFIG_FILE: &str = "adapter_config.json";
+pub const CONFIG_FILE: &str = ADAPTER_FILE;
 /// The file with the tensors.
 pub const WEIGHTS_FILE: &str = "adapter_model.safetensors";
 

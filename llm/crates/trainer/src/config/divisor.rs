@@ -8,12 +8,11 @@ use std::collections::BTreeMap;
 
 use grpo_lambda::methods;
 
-use super::{METHOD, METHOD_NAME, rewards};
+use super::rewards::{self, WEIGHTS};
+use super::{METHOD, METHOD_NAME};
 
 /// The setting of methods whose loss can have a constant divisor, without `method.`.
 const KEY: &str = "max_length";
-/// The settings of GDPO, likewise.
-pub(super) const WEIGHTS: [&str; 3] = ["weight_1", "weight_2", "weight_3"];
 const AUTO: &str = "auto";
 
 fn follows(key: &str) -> bool {

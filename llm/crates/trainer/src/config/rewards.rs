@@ -7,9 +7,9 @@ use grpo_lambda::assignment::Overlong;
 use grpo_lambda::methods::{gdpo, grpo_lead};
 
 use super::ConfigError;
+use super::METHOD_NAME;
 use super::section::read_value;
 use super::sections::{RewardFields, RlConfig};
-use super::{METHOD_NAME, divisor};
 use crate::reward::{ACCURACY, Pattern, ProgramConfig, REGISTRY, RewardComponent, RewardConfig};
 
 /// The default share of the limit over which the overlong penalty grows: DAPO's 4096 of 20480 tokens.
@@ -52,6 +52,9 @@ pub(super) fn read(
     check(&config, rl, values).map_or(Ok(config), |problem| Err(ConfigError::Conflict(problem)))
 }
 
+/// The settings of GDPO that weigh the first components of the reward.
+pub(super) const WEIGHTS: [&str; 3] = ["weight_1", "weight_2", "weight_3"];
+
 /// The components of the reward that have a weight, in their order: the key that gives it, and its value.
 pub(super) fn weighted(values: &BTreeMap<String, String>) -> impl Iterator<Item = (String, String)> {
     REGISTRY.iter().filter_map(|component| {
@@ -73,7 +76,7 @@ pub(super) fn weighted(values: &BTreeMap<String, String>) -> impl Iterator<Item 
 pub(super) fn check_parts(values: &BTreeMap<String, String>) -> Result<(), ConfigError> {
     let method = values.get(METHOD_NAME).map_or("", String::as_str);
     let problem = if method == gdpo::SPEC.name {
-        let first = divisor::WEIGHTS.len();
+        let first = WEIGHTS.len();
         let other = weighted(values).skip(first).find(|(_, weight)| weight.parse() != Ok(1.0));
         other.map(|(key, weight)| {
             format!(

@@ -182,6 +182,9 @@ pub static GENERATION: FileFields = FileFields {
     others: Harmless(OF_THE_RUN),
 };
 
+/// The file of an adapter's settings (PEFT).
+pub const ADAPTER_FILE: &str = "adapter_config.json";
+
 /// `adapter_config.json` of PEFT.
 #[rustfmt::skip]
 pub static ADAPTER: FileFields = FileFields {

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{Parameters, Tensor};
 use crate::disk::{is_lfs_pointer, open_regular, read_regular, read_regular_text};
-use crate::lora::CONFIG_FILE;
+use crate::model::config::known::ADAPTER_FILE;
 use crate::model::config::{EMBEDDING, HEAD, ModelConfig};
 use crate::model::error::{Error, Result};
 
@@ -96,7 +96,7 @@ pub fn inspect(directory: &Path, config: &ModelConfig) -> Result<CheckpointSumma
 /// Refuses an adapter in the directory of the weights: as it loads them, transformers 5 adds it to them where PEFT is installed, and leaves it out
 /// elsewhere. Which base model the adapter names plays no part.
 fn refuse_adapter(directory: &Path) -> Result<()> {
-    let adapter = directory.join(CONFIG_FILE);
+    let adapter = directory.join(ADAPTER_FILE);
     let weights = ["model.safetensors", "model.safetensors.index.json"];
     if adapter.exists() && weights.iter().any(|name| directory.join(name).exists()) {
         let reason = "lies with the weights: transformers adds the adapter that it describes to them where PEFT is installed, and loads them without it \

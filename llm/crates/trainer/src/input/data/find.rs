@@ -5,7 +5,9 @@ use serde_json::value::RawValue;
 use grpo_lambda::settings::did_you_mean;
 
 use super::cells::{column, listed, scalar, spelt};
-use super::layout::{AnswerForm, DatasetLayout, TextSource, form_of};
+use super::form::{AnswerForm, form_of};
+use super::layout::{DatasetLayout, TextSource};
+use super::names::{ANSWERS, LABEL, PROBLEMS};
 use super::row_text::BARE;
 use super::turns::{self, is_conversation, turns};
 use crate::input::json::Fields;
@@ -36,22 +38,6 @@ impl From<String> for ColumnProblem {
     }
 }
 
-pub(super) const PROBLEMS: [&str; 9] =
-    ["problem", "question", "prompt", "query", "input", "instruction", "messages", "conversations", BARE];
-pub(super) const ANSWERS: [&str; 9] = [
-    "answers",
-    "answer",
-    "final_answer",
-    "ground_truth",
-    "expected_answer",
-    "reward_model.ground_truth",
-    "gold",
-    "golds",
-    "target",
-];
-/// The answer in files of OpenRLHF and slime, where nothing else holds one: elsewhere a text may be of the row's topic, and what is no text marks
-/// the row as good or bad (TRL).
-pub(super) const LABEL: &str = "label";
 const SOLUTIONS: [&str; 2] = ["solution", "rationale"];
 /// Columns with the answer, or a text that ends in it, where there is neither an answer nor a solution.
 const RESPONSES: [&str; 3] = ["output", "response", "completion"];

@@ -7,23 +7,13 @@ use grpo_lambda_grade::{Extraction, Prediction};
 use serde_json::value::RawValue;
 
 use super::cells::{column, is_on, listed, scalar, short, spelt};
-use super::find::LABEL;
+use super::form::{AnswerForm, form_of};
 use super::leftover::Leftover;
+use super::names::LABEL;
 use super::row_text::BARE;
 use super::turns::{self, turns};
 use crate::input::json::Fields;
 use crate::input::prompt::Message;
-
-/// The form of the answer in its column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AnswerForm {
-    /// The whole column, or each element of its list.
-    Whole,
-    /// After the last `####`, up to the end of the line (GSM8K).
-    Hashes,
-    /// In the last `\boxed{}` (MATH).
-    Boxed,
-}
 
 /// The place of a text in a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,17 +112,6 @@ const NO_ANSWER: [&str; 5] = ["notfound", "not found", "proof", "n/a", "nan"];
 
 fn is_list(value: &RawValue) -> bool {
     value.get().starts_with('[')
-}
-
-/// The form of the answer in a text.
-pub(super) fn form_of(text: &str) -> AnswerForm {
-    if text.contains("####") {
-        AnswerForm::Hashes
-    } else if Prediction::extract(text, Extraction::Boxed).answer().is_some() {
-        AnswerForm::Boxed
-    } else {
-        AnswerForm::Whole
-    }
 }
 
 impl DatasetLayout {

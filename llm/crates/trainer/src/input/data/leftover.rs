@@ -4,9 +4,9 @@ use grpo_lambda_grade::{Gold, Prediction};
 use serde_json::value::RawValue;
 
 use super::cells::{column, is_on, scalar, spelt};
-use super::find::{ANSWERS, LABEL, PROBLEMS};
+use super::form::{AnswerForm, form_of};
 use super::key::words;
-use super::layout::{AnswerForm, form_of};
+use super::names::{ANSWERS, LABEL, PROBLEMS};
 use super::turns::{self, is_conversation, turns};
 use crate::input::json::Fields;
 use crate::input::prompt::Message;

@@ -9,7 +9,9 @@
 //!   spans.rs     where each row of a JSON file stands: line, byte, length
 //!   parquet.rs   a Parquet file -> the same rows as JSON lines in a file of its own
 //!   row_text.rs  a row's text -> its columns
+//!   names.rs     the columns in which problem and answer are looked for
 //!   find.rs      which columns hold problem, answer and solution, found or given
+//!   form.rs      where the answer stands in its column
 //!   layout.rs    columns -> problem, answers and solution
 //!   leftover.rs  columns that are not read and must not be left out
 //!   shuffle.rs   (seed, epoch, position) -> row
@@ -47,11 +49,13 @@ mod cells;
 mod conflicts;
 mod embedded;
 mod find;
+mod form;
 mod key;
 mod layout;
 mod leftover;
 #[doc(hidden)]
 pub mod locate;
+mod names;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod row_text;
@@ -68,8 +72,9 @@ use std::sync::{Mutex, PoisonError};
 pub use conflicts::Conflicts;
 pub use embedded::SUMS;
 pub use find::Columns;
+pub use form::AnswerForm;
 pub use key::{RowKey, Spellings, words};
-pub use layout::{AnswerForm, DatasetLayout};
+pub use layout::DatasetLayout;
 pub use locate::{DatasetFiles, locate};
 pub use shuffle::{Shuffled, permutation};
 
