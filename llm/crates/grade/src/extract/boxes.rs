@@ -153,10 +153,6 @@ fn closed(text: &str, start: usize, mut found: impl FnMut(Place)) {
                     open.push(Some((i, i + length)));
                     i += length - 1;
                 }
-                None if let Some(inner) = digits_without_braces(text, i) => {
-                    found(Place { outer: i..inner.end, inner: inner.clone() });
-                    i = inner.end - 1;
-                }
                 // A backslash takes the next character with it, unless that one begins a box.
                 None if opening(&bytes[i + 1..]).is_none() => i += 1,
                 None => {}
@@ -171,17 +167,6 @@ fn closed(text: &str, start: usize, mut found: impl FnMut(Place)) {
         }
         i += 1;
     }
-}
-
-/// The digits of a box without braces that begins here, if nothing that belongs to them follows: `\boxed5`,
-/// `\boxed 12.`, but not `\boxed3x` and `\boxed2.5`.
-fn digits_without_braces(text: &str, start: usize) -> Option<Range<usize>> {
-    let digits = text[start..].strip_prefix(r"\boxed")?.trim_start_matches(' ');
-    let rest = digits.trim_start_matches(|c: char| c.is_ascii_digit());
-    let after = rest.strip_prefix(['.', ',']).unwrap_or(rest);
-    let ended = after.is_empty() || after.starts_with(|c: char| c.is_whitespace() || "$*)}".contains(c));
-    let end = text.len() - rest.len();
-    (ended && rest.len() < digits.len()).then_some(text.len() - digits.len()..end)
 }
 
 /// The length of the beginning of a box: `\boxed{`, `\boxed {`, `\fbox{`.
