@@ -9,8 +9,8 @@ from grpo_lambda import Mdp, conformance
 ORDER = ["gradient", "permutation", "agreeing group", "shifted rewards", "micro-batches", "finite"]
 #: Methods of the library that do on purpose what a fault would do too.
 BY_DESIGN = {
-    # A penalty of the ratio, whitening over the batch, signs of rewards: nothing is compared within the group.
-    "agreeing group": {"dro", "reinforce_pp", "reinforce_pp_baseline", "w_reinforce"},
+    # A penalty of the ratio, a bonus for short responses, whitening over the batch, signs of rewards: rewards alone are not compared within the group.
+    "agreeing group": {"dro", "grpo_lead", "reinforce_pp", "reinforce_pp_baseline", "w_reinforce"},
     # The place in the group says which responses were drawn together.
     "permutation": {"systematic_rloo"},
 }
