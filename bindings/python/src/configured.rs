@@ -127,7 +127,10 @@ pub(crate) fn settings(
 /// The extra inputs that a method needs of a response under these settings.
 #[pyfunction]
 #[pyo3(signature = (method, /, **settings))]
-pub(crate) fn extra_inputs(method: &str, settings: Option<&Bound<'_, PyDict>>) -> PyResult<Vec<&'static str>> {
+pub(crate) fn extra_inputs(
+    method: &str,
+    settings: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Vec<&'static str>> {
     Ok(names(&configure(method, settings)?.extra_inputs()))
 }
 

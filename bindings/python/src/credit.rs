@@ -1,7 +1,7 @@
 //! The two steps of a method: credit of a whole batch, then the loss of its responses.
 
 use grpo_lambda::check;
-use grpo_lambda::group::{ExtraInputs, InputKind, Group, Response};
+use grpo_lambda::group::{ExtraInputs, Group, InputKind, Response};
 use grpo_lambda::methods::{self, Configured, credited_metrics};
 use grpo_lambda::metrics::Metrics;
 use grpo_lambda_stats::table::significant;

@@ -36,8 +36,11 @@ pub(crate) fn grade_all(
     cut_off: Option<Vec<bool>>,
 ) -> PyResult<Vec<Graded>> {
     let grader = grader(extract, rules)?;
-    let lengths = [("problems", problems.as_ref().map(Vec::len)), ("cut_off", cut_off.as_ref().map(Vec::len))];
-    if let Some((name, Some(found))) = lengths.into_iter().find(|(_, n)| n.is_some_and(|n| n != answers.len())) {
+    let lengths =
+        [("problems", problems.as_ref().map(Vec::len)), ("cut_off", cut_off.as_ref().map(Vec::len))];
+    if let Some((name, Some(found))) =
+        lengths.into_iter().find(|(_, n)| n.is_some_and(|n| n != answers.len()))
+    {
         let expected = answers.len();
         return Err(refused(format!(
             "{name}: {found} entries for {expected} answers; one per answer is needed"

@@ -2,7 +2,7 @@
 
 use grpo_lambda::check::BatchError;
 use grpo_lambda::group::{
-    ExtraInputs, InputKind, InputSource, Group, PerStep, Response, StatePerToken, StepValue,
+    ExtraInputs, Group, InputKind, InputSource, PerStep, Response, StatePerToken, StepValue,
 };
 use grpo_lambda::settings::did_you_mean;
 use pyo3::prelude::*;

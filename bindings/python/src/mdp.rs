@@ -1,10 +1,9 @@
 //! A user's token-MDP: exact values, and the expected update of any method on it.
 
-use grpo_lambda::group::InputKind;
 use grpo_lambda::methods::Method;
 use grpo_lambda::settings::did_you_mean;
-use grpo_lambda_mdp::extra_inputs::Exact;
 use grpo_lambda_mdp::expected::{self, Situation, compare, enumerated, implied, sampled};
+use grpo_lambda_mdp::extra_inputs::check_measurable;
 use grpo_lambda_mdp::{
     DEFAULT_MAX_LEAVES, Optimal, Oracle, PolicyEntry, PrefixTokens, RewardEntry, RewardKind, TableMdp,
     Tabular, Tree, zoo,
@@ -365,9 +364,7 @@ impl Mdp {
             refused(format!("method = {}; must be the name of a method, or a callable", shown(method)))
         })?;
         let configured = configure(&name, settings)?;
-        // The initial policy is its own reference, as in the first step of a training run.
-        let provided = [Exact::kinds_on(&self.tree), vec![InputKind::RefLogps]].concat();
-        configured.require(&provided).map_err(refused)?;
+        check_measurable(&configured, &self.tree).map_err(refused)?;
         warn_of_idle(py, &configured)?;
         self.computed(py, configured.method.as_ref(), &run)
     }

@@ -1,7 +1,7 @@
 //! Reading of padded arrays with a mask, the form of trainers, into groups of responses without padding.
 
 use grpo_lambda::group::{
-    ExtraInputs, InputKind, InputSource, Group, PerStep, Response, StatePerToken, StepValue,
+    ExtraInputs, Group, InputKind, InputSource, PerStep, Response, StatePerToken, StepValue,
 };
 use grpo_lambda::settings::did_you_mean;
 use grpo_lambda_stats::table::significant;
@@ -39,7 +39,10 @@ impl Mask {
         for row in 0..rows {
             let mask = &flat[row * width..(row + 1) * width];
             if let Some(t) = mask.iter().position(|m| *m != 0.0 && *m != 1.0) {
-                return Err(refused(format!("mask[{row}][{t}] = {}; must be 0 or 1", significant(mask[t], 17))));
+                return Err(refused(format!(
+                    "mask[{row}][{t}] = {}; must be 0 or 1",
+                    significant(mask[t], 17)
+                )));
             }
             slots.push(Slots::from_mask(mask));
         }
@@ -109,7 +112,8 @@ pub(crate) fn read(
     }
     let mut source = Rows::new(&mask, extras.extra_inputs)?;
     let mut of_row = Vec::with_capacity(n);
-    let substitute = |row: usize, values: Vec<f64>| if mask.slots[row].len() == 0 { vec![0.0] } else { values };
+    let substitute =
+        |row: usize, values: Vec<f64>| if mask.slots[row].len() == 0 { vec![0.0] } else { values };
     for row in 0..n {
         source.row = row;
         let empty = mask.slots[row].len() == 0;

@@ -15,7 +15,11 @@ fn ends(interval: Interval) -> Ends {
 
 fn check_level(level: f64) -> PyResult<()> {
     let inside = level > 0.0 && level < 1.0;
-    if inside { Ok(()) } else { Err(refused(format!("level = {}; must lie between 0 and 1", significant(level, 17)))) }
+    if inside {
+        Ok(())
+    } else {
+        Err(refused(format!("level = {}; must lie between 0 and 1", significant(level, 17))))
+    }
 }
 
 /// A count.

@@ -182,3 +182,13 @@ fn a_gradient_that_only_rounding_makes_is_refused_and_a_small_one_is_not() {
     assert_eq!(code(&ROADS.replace("horizon = 3", "horizon = 3\ngamma = 1e-30")).0, Some(0));
     assert_eq!(code(&ROADS.replace("0.25, right = 0.75", "1e-16, right = 1.0")).0, Some(0));
 }
+
+#[test]
+fn a_matrix_that_is_smaller_than_a_response_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let done =
+        sim(dir.path(), &["mdp", "copy", "--method", "grpo_lambda", "matrix=as_printed", "matrix_length=2"]);
+    let line = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(2), "{line}");
+    assert!(line.contains("matrix_length = 2: a response of this task has up to"), "{line}");
+}

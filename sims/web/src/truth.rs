@@ -1,9 +1,8 @@
 //! A task, its exact values, and the expected update of a method on it.
 
-use grpo_lambda::group::InputKind;
 use grpo_lambda::settings::did_you_mean;
 use grpo_lambda_mdp::expected::{Comparison, Expected, Situation, compare};
-use grpo_lambda_mdp::extra_inputs::Exact;
+use grpo_lambda_mdp::extra_inputs::check_measurable;
 use grpo_lambda_mdp::{Optimal, Oracle, Tabular, Tree, has_success_rate, zoo};
 use grpo_lambda_tools::length_direction::{HORIZONS, POLICIES, at_horizon};
 use grpo_lambda_tools::mdp_command::{expectation, resolved};
@@ -122,9 +121,7 @@ impl Task {
         }
         let oracle = Oracle::new(&self.tree, &self.policy);
         resolved(&oracle).map_err(|why| format!("{MDP}: {why}"))?;
-        // The initial policy is its own reference, as in the first step of a training run.
-        let provided = [Exact::kinds_on(&self.tree), vec![InputKind::RefLogps]].concat();
-        configured.require(&provided).map_err(|e| e.to_string())?;
+        check_measurable(&configured, &self.tree)?;
         let on_policy = Situation::on_policy(&self.tree, &self.policy, group);
         let situation = Situation { reference: Some(&self.policy), ..on_policy };
         let (expected, how) = expectation(&configured, &situation, SEED);

@@ -23,6 +23,7 @@ use std::convert::Infallible;
 
 use super::{EdgeId, LeafId, Oracle, RewardKind, Tabular, Tree};
 use grpo_lambda::group::{ExtraInputs, InputKind, InputSource, PerStep, StatePerToken};
+use grpo_lambda::methods::Configured;
 
 /// Gives the extra inputs of a response under the policy that sampled it.
 pub trait Provider: Sync + std::fmt::Debug {
@@ -104,6 +105,26 @@ impl Exact {
     /// The kinds that a table of this tree provides.
     pub fn kinds_on(tree: &Tree) -> Vec<InputKind> {
         Exact::new(&Oracle::new(tree, &Tabular::uniform(tree))).kinds()
+    }
+}
+
+/// The extra inputs that a method finds on this tree. The initial policy is its own reference, as in the first step of a training run.
+pub fn provided(tree: &Tree) -> Vec<InputKind> {
+    [Exact::kinds_on(tree), vec![InputKind::RefLogps]].concat()
+}
+
+/// Checks that a method can be measured on this tree: a table gives its extra inputs, and it takes responses of every length.
+///
+/// # Errors
+/// The input that is missing, or the limit that the settings set to the length of a response.
+pub fn check_measurable(configured: &Configured, tree: &Tree) -> Result<(), String> {
+    configured.require(&provided(tree)).map_err(|missing| missing.to_string())?;
+    let longest = tree.max_len();
+    match configured.method.max_len().filter(|limit| *limit < longest) {
+        Some(limit) => Err(format!(
+            "matrix_length = {limit}: a response of this task has up to {longest} tokens; set {longest} or more"
+        )),
+        None => Ok(()),
     }
 }
 

@@ -4,8 +4,8 @@ use super::markdown::wrapped;
 use crate::atlas::entries::LEFT_OUT;
 use grpo_lambda::group::InputKind;
 use grpo_lambda::methods::{self, MethodSpec, Provenance, REGISTRY};
+use grpo_lambda_mdp::extra_inputs::provided;
 use grpo_lambda_mdp::zoo;
-use grpo_lambda_tools::mdp_command::provided;
 
 /// The extra inputs that no policy of `llm-train` gives; its tests compare the list of `docs/conventions.md` with what it
 /// refuses.

@@ -12,7 +12,7 @@ use grpo_lambda_figure::{Axis, Figure, Mark, Panel};
 use grpo_lambda_mdp::expected::{
     Comparison, Expected, Situation, compare, enumerated, implied, multisets, sampled,
 };
-use grpo_lambda_mdp::extra_inputs::Exact;
+use grpo_lambda_mdp::extra_inputs::{check_measurable, provided};
 use grpo_lambda_mdp::{Optimal, Oracle, Tree};
 use grpo_lambda_stats::table::{Table, significant};
 use std::fmt;
@@ -113,11 +113,6 @@ pub fn resolved(oracle: &Oracle) -> Result<(), String> {
     ))
 }
 
-/// The extra inputs that a method finds on this tree. The initial policy is its own reference, as in the first step of a training run.
-pub fn provided(tree: &Tree) -> Vec<InputKind> {
-    [Exact::kinds_on(tree), vec![InputKind::RefLogps]].concat()
-}
-
 /// Reads the file and analyses the method on it.
 ///
 /// # Errors
@@ -135,7 +130,7 @@ pub fn analyse(request: &MdpArgs, method: &Configured) -> anyhow::Result<Analysi
     let oracle = Oracle::new(&tree, &policy);
     resolved(&oracle).map_err(|why| anyhow::anyhow!("{}: {why}", request.file.display()))?;
     let provided = provided(&tree);
-    method.require(&provided)?;
+    check_measurable(method, &tree).map_err(anyhow::Error::msg)?;
     let situation =
         Situation { reference: Some(&policy), ..Situation::on_policy(&tree, &policy, group_size) };
 

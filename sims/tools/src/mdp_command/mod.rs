@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::method_args::{DEFAULTS, MethodArgs, settings_that_differ, warn_of_idle_settings};
 use crate::program::program;
 use crate::write::Output;
-pub use analysis::{Analysis, How, analyse, expectation, provided, resolved};
+pub use analysis::{Analysis, How, analyse, expectation, resolved};
 use analysis::{CREDIT, SHOWN};
 use grpo_lambda::methods::Configured;
 use grpo_lambda_stats::table::Table;
