@@ -1,4 +1,4 @@
-//! What `llm-train --version` says besides the number: the commit, and the features that were switched on.
+//! Text of `llm-train --version` besides the number: the commit, and the features that were switched on.
 
 use std::process::Command;
 

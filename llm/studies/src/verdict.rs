@@ -1,9 +1,9 @@
-//! [`Verdict`]: the reading of a difference in accuracy, between methods over seeds and between evaluations over
-//! problems equally.
+//! [`Verdict`]: the result of a comparison, between methods over seeds as between evaluations over problems.
 
+/// Result of a test for a difference in accuracy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing tells it from no difference.
+    /// The difference is not significant, and its sign is open.
     NotShown,
     /// It has a sign, but the test does not reject at 5 %, corrected for the number of comparisons.
     Leans { better: bool },

@@ -13,7 +13,7 @@ use grpo_lambda_decoder::model::weights::{self, SaveDtype};
 use grpo_lambda_decoder::model::{Architecture::Qwen2, Decoder, ModelConfig, ModelShape};
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 
-/// What a command left.
+/// Result of a command: its exit status and its streams.
 pub struct Done {
     /// The exit code.
     pub code: Option<i32>,
