@@ -134,7 +134,7 @@ fn table(of: &FileFields) -> String {
     let mut text = format!("## `{}`\n\n| fields | what becomes of them |\n| --- | --- |\n", of.file);
     let words = |fate: FieldUse| match fate {
         FieldUse::Used => "used".to_owned(),
-        FieldUse::Harmless(why) => format!("passed over: {why}"),
+        FieldUse::Harmless(why) => format!("ignored: {why}"),
         FieldUse::Only(&[], why) => format!("refused unless off: {why}"),
         FieldUse::Only(values, why) => format!("refused unless off or {}: {why}", values.join(" or ")),
     };

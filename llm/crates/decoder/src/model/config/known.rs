@@ -191,7 +191,7 @@ pub static ADAPTER: FileFields = FileFields {
     file: "adapter_config.json",
     fields: &[
         (Used, &["peft_type", "r", "lora_alpha", "target_modules", "init_lora_weights", "bias"]),
-        (Harmless("dropped in training alone"), &["lora_dropout"]),
+        (Harmless("acts in training only, where this program has no dropout"), &["lora_dropout"]),
         (
             Harmless(METADATA),
             &[

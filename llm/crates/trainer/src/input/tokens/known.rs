@@ -10,7 +10,7 @@ pub static TOKENIZER_FIELDS: FileFields = FileFields {
     file: "tokenizer.json",
     fields: &[
         (Used, &["added_tokens", "normalizer", "pre_tokenizer", "post_processor", "decoder", "model"]),
-        (Harmless("undone: each text is encoded whole and by itself"), &["truncation", "padding"]),
+        (Harmless("switched off here, since each text is encoded alone and whole"), &["truncation", "padding"]),
         (Harmless("describes the file"), &["version"]),
     ],
     others: UNKNOWN,
@@ -41,7 +41,7 @@ pub static TOKENIZER_CONFIG_FIELDS: FileFields = FileFields {
             ],
         ),
         (
-            Harmless("undone: each text is encoded whole and by itself"),
+            Harmless("switched off here, since each text is encoded alone and whole"),
             &["padding_side", "truncation_side", "truncation", "padding", "max_length", "stride"],
         ),
         (
@@ -49,10 +49,10 @@ pub static TOKENIZER_CONFIG_FIELDS: FileFields = FileFields {
             &["model_max_length"],
         ),
         (
-            Harmless("of how a response is spelt, in which no token changes"),
+            Harmless("changes how a decoded response is spelt, but no token"),
             &["clean_up_tokenization_spaces", "spaces_between_special_tokens", "errors"],
         ),
-        (Harmless("of a template that no checkpoint has any more"), &["use_default_system_prompt"]),
+        (Harmless("an option of an old template that no checkpoint has now"), &["use_default_system_prompt"]),
         (Only(&[], "tokenizer.json alone is read"), &["fast_tokenizer_files"]),
     ],
     others: Harmless("transformers 5 makes it an attribute that no tokenisation reads; a text under a name that ends in `_token` is used: a special token"),
