@@ -6,7 +6,8 @@
     tests/museum/run.py --check         only whether every patch still applies
 
 All patches stand in one copy, each with a switch that an environment variable turns: the copy is compiled once. A test is first run with no
-switch turned and must pass, then with one turned and must fail. The copy is `target/museum`; compiled dependencies are shared with it.
+switch turned and must pass, then with one turned and must fail. The copy is `target/museum`,
+compiled into `target/museum-build`: in `target` itself cargo would take the copy's crates for those of the repository.
 
 Exit code: 0 when every mutant was killed, 1 when one survived or a test fails without one, 2 when a patch does not apply or nothing compiles.
 """
@@ -88,7 +89,7 @@ def write_copy(folder, texts):
 def cargo(folder, words, **extra):
     """Runs cargo in the copy."""
     environment = {key: value for key, value in os.environ.items() if key != SWITCH}
-    environment.setdefault("CARGO_TARGET_DIR", str(ROOT / "target"))
+    environment.setdefault("CARGO_TARGET_DIR", str(ROOT / "target/museum-build"))
     environment.update({"PROPTEST_FAILURE_PERSISTENCE": "off", **extra})
     command = ["cargo", words[0], "--quiet", *words[1:]]
     try:
