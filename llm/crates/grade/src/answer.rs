@@ -308,9 +308,10 @@ fn readings(text: &str) -> Result<Vec<Reading>, Reason> {
     }
     // `5 March`, and `2024-03-05`, which is no difference.
     let digits = |part: &str, n: usize| part.len() == n && part.bytes().all(|b| b.is_ascii_digit());
-    let dashed = matches!(text.split('-').collect::<Vec<_>>()[..],
+    let bare = without_text_commands(text).trim_end_matches('}');
+    let dashed = matches!(bare.split('-').collect::<Vec<_>>()[..],
         [year, month, day] if digits(year, 4) && digits(month, 2) && digits(day, 2));
-    let date = words::canonical(text);
+    let date = words::canonical(bare);
     if dashed || !text.contains('\\') && date.contains(char::is_alphabetic) && words::is_date(&date) {
         return Ok(vec![Reading::plain(Node::Words(date))]);
     }
@@ -325,7 +326,8 @@ fn readings(text: &str) -> Result<Vec<Reading>, Reason> {
 /// The further readings by the lenient rules, each once.
 fn more_readings(text: &str, rules: Rules, known: &[Reading]) -> Vec<Reading> {
     let mut more: Vec<Reading> = Vec::new();
-    if rules.minus(Rules::STRICT).is_empty() || text.len() > LONGEST {
+    let dated = matches!(known, [Reading { node: Node::Words(date), .. }] if words::is_date(date));
+    if rules.minus(Rules::STRICT).is_empty() || text.len() > LONGEST || dated {
         return more;
     }
     let mut budget = Budget::new(rules);

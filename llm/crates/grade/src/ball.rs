@@ -81,8 +81,12 @@ impl Ball {
         Ball { re: BigFloat::from_f64(value, p), im: None, error: EXACT }
     }
 
+    pub(super) fn complex(re: f64, im: f64, p: usize) -> Ball {
+        Ball { im: Some(BigFloat::from_f64(im, p)), ..Ball::float(re, p) }
+    }
+
     pub(super) fn i(p: usize) -> Ball {
-        Ball { re: BigFloat::new(p), im: Some(BigFloat::from_f64(1.0, p)), error: EXACT }
+        Ball::complex(0.0, 1.0, p)
     }
 
     pub(super) fn pi(p: usize) -> Result<Ball, Reason> {

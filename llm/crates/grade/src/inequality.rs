@@ -6,6 +6,7 @@ use num_traits::{Signed, Zero};
 use super::budget::Budget;
 use super::exact;
 use super::node::{Function, Node, Relation, Sign};
+use super::numeric::is_complex;
 use super::scalar;
 
 /// The set that an inequality leaves for its subject.
@@ -107,7 +108,7 @@ pub(super) fn described(first: &Node, rest: &[(Relation, Node)], budget: &mut Bu
         return Some(Described { subject: Node::Symbol(name), parts });
     }
     // A modulus of a complex number that is bounded twice stays one.
-    let complex = |name: &str| rest.len() > 1 && matches!(name, "z" | "w");
+    let complex = |name: &str| rest.len() > 1 && is_complex(name);
     if let Node::Call(Function::Abs, inner) = &subject
         && let Some((name, slope, shift)) = linear(&inner[0], budget).filter(|(name, ..)| !complex(name))
     {

@@ -18,6 +18,8 @@ pub(super) enum Symbols {
     Positive,
     /// Real numbers from 1/2 to 3 with either sign.
     Signed,
+    /// Complex numbers for z and w; else real ones with either sign.
+    Complex,
     /// Whole numbers from 1 to 12.
     Whole,
     /// Whole numbers for k, m, n and N, which name them; else real ones with either sign.
@@ -48,10 +50,15 @@ impl EvaluationPoint {
             Symbols::Positive => 0.5 + 2.5 * fraction,
             // Names such as r_0 are of constants.
             Symbols::Signed if name.ends_with("_0") => 0.5 + 2.5 * fraction,
-            Symbols::Signed | Symbols::ByName => (0.5 + 2.5 * fraction) * if h & 1 == 0 { 1.0 } else { -1.0 },
+            Symbols::Signed | Symbols::Complex | Symbols::ByName => {
+                (0.5 + 2.5 * fraction) * if h & 1 == 0 { 1.0 } else { -1.0 }
+            }
             Symbols::Whole => (1 + h % 12) as f64,
         };
-        Ball::float(value, self.precision)
+        match self.symbols {
+            Symbols::Complex if is_complex(name) => Ball::complex(value, 1.25 - value, self.precision),
+            _ => Ball::float(value, self.precision),
+        }
     }
 
     /// The value of `node` here. Errors if it has none, or the budget is spent.
@@ -167,6 +174,11 @@ impl EvaluationPoint {
             }
         }
     }
+}
+
+/// True for the usual names of complex numbers.
+pub(super) fn is_complex(name: &str) -> bool {
+    matches!(name, "z" | "w")
 }
 
 fn whole_power(base: &Ball, n: i64, p: usize) -> Result<Ball, Reason> {

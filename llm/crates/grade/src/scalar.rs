@@ -10,7 +10,7 @@ use super::budget::Budget;
 use super::exact;
 use super::field::{self, Value};
 use super::node::{Function, Node, Number, Sign};
-use super::numeric::{EvaluationPoint, Symbols};
+use super::numeric::{EvaluationPoint, Symbols, is_complex};
 use super::rules::Rule;
 use super::verdict::{Reason, undefined};
 
@@ -290,7 +290,7 @@ fn functions(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     let symbols = match domain(&[a, b]) {
         Symbols::Positive => Symbols::Signed,
         Symbols::ByName => Symbols::Whole,
-        Symbols::Signed | Symbols::Whole => return Ok(true),
+        Symbols::Signed | Symbols::Complex | Symbols::Whole => return Ok(true),
     };
     for seed in 0..SIGNED {
         let place = EvaluationPoint { symbols, seed, precision: PRECISION[0] };
@@ -335,7 +335,8 @@ fn is_real(node: &Node, place: EvaluationPoint, budget: &mut Budget) -> Result<b
     Ok(true)
 }
 
-/// The values of symbols: whole numbers in functions of whole numbers, both signs if a sign matters.
+/// The values of symbols: whole numbers in functions of whole numbers, both signs if a sign matters, complex numbers
+/// for the z of `|z|`.
 fn domain(nodes: &[&Node]) -> Symbols {
     let any = |list: &[Function]| {
         nodes.iter().any(|n| n.any(&|n| matches!(n, Node::Call(f, _) if list.contains(f))))
@@ -345,11 +346,19 @@ fn domain(nodes: &[&Node]) -> Symbols {
         Symbols::Whole
     } else if any(&[Floor, Ceil]) {
         Symbols::ByName
+    } else if nodes.iter().any(|n| n.any(&is_modulus)) && !any(&[Max, Min]) {
+        Symbols::Complex
     } else if any(&[Abs, Max, Min]) {
         Symbols::Signed
     } else {
         Symbols::Positive
     }
+}
+
+/// `|z|`
+fn is_modulus(node: &Node) -> bool {
+    matches!(node, Node::Call(Function::Abs, _))
+        && node.any(&|n| matches!(n, Node::Symbol(name) if is_complex(name)))
 }
 
 /// Evaluates `nodes` at points until `found` says yes or enough points have said no.

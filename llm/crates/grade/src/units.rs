@@ -156,7 +156,7 @@ pub(super) fn measure(units: &str) -> Option<Measure> {
 pub(super) fn is_percent(word: &str) -> bool {
     const WORDS: &str = "percent|per cent|pct|prozent|pour cent|por ciento|por cento|процент|процента|процентов|\
         パーセント|प्रतिशत";
-    is_among(word, WORDS) || word.eq_ignore_ascii_case("percent")
+    is_among(&word.to_lowercase(), WORDS)
 }
 
 /// Words that may follow a number and say nothing of its value, besides the units.

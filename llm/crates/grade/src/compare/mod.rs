@@ -14,7 +14,7 @@ use super::kind::Kind;
 use super::node::{Clock, Logic, Node, Relation};
 use super::rules::Rule;
 use super::scalar;
-use super::units::{Unit, measure};
+use super::units::{Unit, is_percent, measure};
 use super::verdict::Reason;
 use super::words;
 
@@ -250,10 +250,8 @@ fn units(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
             };
             same(&scaled(x, m.factor), &scaled(y, n.factor), budget)
         }
-        (Node::Unit(_, Unit::Measure(u)), Node::Degrees(_))
-        | (Node::Degrees(_), Node::Unit(_, Unit::Measure(u)))
-            if !u.starts_with("degree") =>
-        {
+        // What is dropped is dropped on one side only.
+        (Node::Unit(x, unit), y) | (y, Node::Unit(x, unit)) if is_marked(y) && !is_sign_of(y, x, unit) => {
             Ok(false)
         }
         (Node::Unit(..), Node::Chain(..)) | (Node::Chain(..), Node::Unit(..)) => {
@@ -267,6 +265,21 @@ fn units(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
             Ok(is_silent(unit, budget) && same(x, y, budget)? && budget.uses(Rule::UnitDropped))
         }
         _ => Ok(false),
+    }
+}
+
+/// True for a value with a sign of its own.
+fn is_marked(node: &Node) -> bool {
+    matches!(node, Node::Degrees(_) | Node::Percent(_) | Node::Modular(..) | Node::Ratio(_) | Node::Time(_))
+}
+
+/// True for a sign that the value with a unit has, too: `5\% \text{ of the cats}` and `5\%`, `5 \text{ degrees}` and
+/// `5^\circ`.
+fn is_sign_of(sign: &Node, value: &Node, unit: &Unit) -> bool {
+    match (sign, unit) {
+        (Node::Degrees(_), Unit::Measure(name)) if name.starts_with("degree") => true,
+        (Node::Percent(_), Unit::Noun(words)) if is_percent(words) => true,
+        _ => std::mem::discriminant(sign) == std::mem::discriminant(value),
     }
 }
 
@@ -298,6 +311,7 @@ fn clocks(a: Clock, b: Clock, budget: &mut Budget) -> bool {
 fn marked(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     match (a, b) {
         (Node::Degrees(x), Node::Degrees(y)) | (Node::Percent(x), Node::Percent(y)) => same(x, y, budget),
+        _ if is_marked(a) && is_marked(b) => Ok(false),
         // 90 degrees are written as 90 and are pi/2.
         (turn @ Node::Degrees(x), y) | (y, turn @ Node::Degrees(x)) => {
             let radians = y.any(&|n| *n == Node::Pi) && y.is_expression();

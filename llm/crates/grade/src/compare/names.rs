@@ -167,9 +167,11 @@ pub(super) fn one_name(a: &Node, b: &Node) -> bool {
         },
         _ => None,
     };
-    // Two that are numbered are two.
+    // Two that are numbered are two; `S_{ABC}` is no `S_{DEF}`, and `P(A)` no `P(B)`.
     let numbered = |n: &Node| matches!(n, Node::Symbol(name) if name.ends_with(|c: char| c.is_ascii_digit()));
-    a == b || (!numbered(&a) && !numbered(&b) && stem(&a).is_some() && stem(&a) == stem(&b))
+    let bare = |n: &Node| matches!(n, Node::Symbol(name) if !name.contains('_'));
+    let one_is_bare = (bare(&a) || bare(&b)) && !numbered(&a) && !numbered(&b);
+    a == b || one_is_bare && stem(&a).is_some() && stem(&a) == stem(&b)
 }
 
 /// The names and values of assignments: `x = 1, y = 2`, `(x, y) = (1, 2)`; each name once.

@@ -222,20 +222,23 @@ fn chains(
     }
 }
 
-/// The right side under the label `f(x)`, written in the argument of the label `f(n)`.
+/// The right side under the label `f(x)`, written in the argument of the label `f(n)`; a capital, as in `P(A)`, is no
+/// argument.
 fn with_argument(first: &Node, second: &Node, right: &Node) -> Option<Node> {
-    if let (Node::Apply(f, a), Node::Apply(g, b)) = (first, second)
-        && let ([Node::Symbol(x)], [Node::Symbol(y)]) = (&a[..], &b[..])
-    {
-        return (f == g && !right.has_symbol(x)).then(|| right.renamed(y, x));
-    }
-    let (Node::Product(a), Node::Product(b)) = (first, second) else { return None };
-    match (&a[..], &b[..]) {
-        ([(false, f), (false, Node::Symbol(x))], [(false, g), (false, Node::Symbol(y))]) if f == g => {
-            (!right.has_symbol(x)).then(|| right.renamed(y, x))
-        }
+    let applied = |label: &Node| match label {
+        Node::Apply(f, arguments) => match &arguments[..] {
+            [Node::Symbol(x)] => Some((Node::Symbol(f.clone()), x.clone())),
+            _ => None,
+        },
+        Node::Product(factors) => match &factors[..] {
+            [(false, f), (false, Node::Symbol(x))] => Some((f.clone(), x.clone())),
+            _ => None,
+        },
         _ => None,
-    }
+    };
+    let ((f, x), (g, y)) = (applied(first)?, applied(second)?);
+    let variables = [&x, &y].iter().all(|name| !name.starts_with(|c: char| c.is_ascii_uppercase()));
+    (f == g && variables && !right.has_symbol(&x)).then(|| right.renamed(&y, &x))
 }
 
 /// Compares equations, which are the same if their sides differ by multiples of each other.

@@ -154,8 +154,8 @@ impl Reader {
         if matches!(mark, '=' | '≈') {
             self.equals = true;
             self.clause = if self.clause == In::Reason { In::Reason } else { In::Statement };
-        } else if !(self.colon && self.asks && self.out.is_empty()) {
-            // A colon goes on with what is asked: `Simplify: 18/24`.
+        } else if !(self.colon && (self.asks || is_among(&self.last_word, OPENING)) && self.out.is_empty()) {
+            // A colon goes on with what is asked or given: `Simplify: 18/24`, `Given: the area is 8`.
             (self.recent, self.asks, self.steps, self.clause) = (self.out.len(), false, false, In::Statement);
         }
         (self.before, self.denied, self.distance) = (None, false, 0);
@@ -227,7 +227,8 @@ impl Reader {
             {
                 self.clause = In::More;
             }
-            Some(Role::Relative) if self.asks => self.asks = false,
+            // `Find x such that x + 6 = 10`
+            Some(Role::Relative) if self.asks => self.asks = self.last_word == "such",
             Some(Role::Contrast | Role::So) => {
                 self.dropped = self.out.len();
                 self.cases *= usize::from(is_among(word, THEN));

@@ -193,14 +193,19 @@ pub(super) fn is_remark(sentence: &str, language: &Language) -> bool {
         .filter(|w| !w.is_empty())
         .collect();
     let opens = |role| words.iter().take(4).any(|w| language.is(w, role));
-    let confirms = || words.iter().any(|w| language.is(w, Role::Confirm)) || words.first() == Some(&"check");
+    // `check again` works it out anew.
+    let checks = |i: usize| words[i] == "check" && words.get(i + 1) != Some(&"again");
+    let confirms =
+        || words.iter().any(|w| language.is(w, Role::Confirm)) || (0..words.len().min(4)).any(checks);
     // `so there are 12`, `which is 12`
     let concludes = || {
         let which =
             |pair: &[&str]| pair[0] == "which" && words::is_among(pair[1], "is|makes|gives|leaves|means");
         words.iter().any(|w| language.is(w, Role::So)) || words.windows(2).any(which)
     };
-    (opens(Role::Remark) || reports(&words)) && !concludes() || opens(Role::Check) && confirms()
+    words.starts_with(&["this", "is", "because"])
+        || (opens(Role::Remark) || reports(&words)) && !concludes()
+        || opens(Role::Check) && confirms()
 }
 
 /// True for a sentence that opens as a report of the problem or of a belief of the past: `We are given 7 equations.`,
@@ -214,6 +219,7 @@ fn reports(words: &[&str]) -> bool {
     let opening = [(); 4].map(|()| *opening.next().unwrap_or(&""));
     match opening {
         ["we" | "i" | "you", "are" | "were" | "am" | "was", "given", _] => true,
+        ["we" | "i", "consider" | "examine" | "distinguish", ..] => true,
         ["according", "to", text, _] => words::is_among(text, TEXT),
         ["we" | "i", verb, next, last] if words::is_among(verb, BELIEVED) => {
             ![next, last].iter().any(|word| words::is_among(word, "about|through|of|over"))

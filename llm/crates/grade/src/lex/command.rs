@@ -22,9 +22,7 @@ impl Lexer<'_> {
                 self.take_brace_of_rows();
             }
             // Unit vectors.
-            "mathbf" | "bm" | "boldsymbol" | "bold"
-                if ["{i}", "{j}", "{k}"].iter().any(|unit| self.rest().trim_start().starts_with(unit)) =>
-            {
+            "mathbf" | "bm" | "boldsymbol" | "bold" if is_unit_vector(self.rest()) => {
                 self.push(Token::Accent("vec"));
             }
             // The look of something, not its meaning.
@@ -205,4 +203,14 @@ impl Lexer<'_> {
             self.at += length.len() + 2;
         }
     }
+}
+
+/// `{i}` or ` i` after the command of a bold letter.
+fn is_unit_vector(rest: &str) -> bool {
+    let rest = rest.trim_start();
+    let letter = rest.trim_start_matches('{');
+    let mut after = letter.chars().skip(1);
+    let ended =
+        after.next().is_none_or(|c| if letter.len() < rest.len() { c == '}' } else { !c.is_alphanumeric() });
+    letter.starts_with(['i', 'j', 'k']) && ended
 }

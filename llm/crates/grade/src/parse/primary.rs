@@ -141,7 +141,7 @@ impl Parser<'_> {
             name.push('_');
             for token in &self.tokens[start..self.at] {
                 match token {
-                    Token::BraceOpen | Token::BraceClose => {}
+                    Token::BraceOpen | Token::BraceClose | Token::Naming(_) => {}
                     Token::Symbol(part) | Token::Text(part) => name += part,
                     Token::Number { digits, .. } => name += digits,
                     Token::Euler => name.push('e'),
