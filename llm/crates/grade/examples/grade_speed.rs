@@ -1,8 +1,9 @@
 //! Speed of comparisons on one thread: `cargo run -p grpo-lambda-grade --release --example grade_speed [FILE]`.
 //!
-//! FILE holds lines `{"gold", "answer"}`; without it the pool of test cases is used. Simple cases (integers, fractions, decimals and pairs in a
-//! sentence) come first, then those of FILE in the strict and in the free mode. Each line of the output has comparisons a second, and
-//! quantiles of one comparison in microseconds, by the processor time of the thread: other load on the machine does not count.
+//! FILE holds lines `{"gold", "answer"}`; without it the pool of test cases is used. Simple cases (integers, fractions,
+//! decimals and pairs in a sentence) come first, then those of FILE in the strict and in the free mode. Each line of
+//! the output has comparisons a second, and quantiles of one comparison in microseconds, by the processor time of the
+//! thread: other load on the machine does not count.
 
 use std::time::Duration;
 

@@ -14,14 +14,12 @@ const SHORT: usize = 80;
 
 /// The right answer. Its type keeps it from being swapped with a [`Prediction`].
 #[derive(Clone, Debug)]
-pub struct Gold(GoldKind);
-
-#[derive(Clone, Debug)]
-enum GoldKind {
-    /// Only an integer answers it.
-    Integer(Integer),
+pub struct Gold {
+    /// The integer if only an integer answers it.
+    integer: Option<Integer>,
     /// Answers of any kind, each of them right, with their texts.
-    Any(Vec<(String, Answer)>, Rules),
+    golds: Vec<(String, Answer)>,
+    rules: Rules,
 }
 
 /// A reference answer this grader cannot use.
@@ -42,8 +40,11 @@ impl Gold {
     /// # Errors
     /// Errors if `text` is not an integer.
     pub fn integer(text: &str) -> Result<Gold, GoldError> {
-        let integer = Integer::parse(text).map(|n| Gold(GoldKind::Integer(n)));
-        integer.ok_or_else(|| GoldError::NotAnInteger(text.to_owned()))
+        Integer::parse(text).map(Gold::of_integer).ok_or_else(|| GoldError::NotAnInteger(text.to_owned()))
+    }
+
+    fn of_integer(n: Integer) -> Gold {
+        Gold { integer: Some(n), golds: Vec::new(), rules: Rules::NONE }
     }
 
     /// A reference answer of any kind: LaTeX, plain text, or words.
@@ -78,19 +79,17 @@ impl Gold {
         if golds.is_empty() || golds.iter().any(|(text, _)| text.is_empty()) {
             return Err(GoldError::Empty);
         }
-        Ok(Gold(GoldKind::Any(golds, rules)))
+        Ok(Gold { integer: None, golds, rules })
     }
 
     /// This reference under other rules, and the answer it marks if `extraction` looks into references.
     pub(super) fn read_as(&self, extraction: Extraction, rules: Rules) -> Gold {
-        match &self.0 {
-            GoldKind::Integer(_) => self.clone(),
-            GoldKind::Any(golds, _) => {
-                let found: Vec<String> = golds.iter().map(|(text, _)| extraction.reference(text)).collect();
-                Gold::any_by(found.iter().map(String::as_str), rules)
-                    .unwrap_or_else(|_| self.read_as(Extraction::Auto, rules))
-            }
+        if self.integer.is_some() {
+            return self.clone();
         }
+        let found: Vec<String> = self.golds.iter().map(|(text, _)| extraction.reference(text)).collect();
+        Gold::any_by(found.iter().map(String::as_str), rules)
+            .unwrap_or_else(|_| self.read_as(Extraction::Auto, rules))
     }
 
     /// The lenient rules that read this reference otherwise than the strict rules do.
@@ -102,13 +101,8 @@ impl Gold {
     /// # Ok::<(), grpo_lambda_grade::GoldError>(())
     /// ```
     pub fn leniencies(&self) -> Rules {
-        match &self.0 {
-            GoldKind::Integer(_) => Rules::NONE,
-            GoldKind::Any(golds, _) => golds
-                .iter()
-                .map(|(text, _)| Answer::read_by(text, Rules::LENIENT).leniencies())
-                .fold(Rules::NONE, Rules::and),
-        }
+        let of = |(text, _): &(String, Answer)| Answer::read_by(text, Rules::LENIENT).leniencies();
+        self.golds.iter().map(of).fold(Rules::NONE, Rules::and)
     }
 
     /// Compares an answer with this reference.
@@ -156,10 +150,11 @@ impl Gold {
     /// An answer that stands in the problem and is more than a number answers nothing, unless the reference, or its
     /// last side, is spelled so.
     fn unless_restated(&self, verdict: Verdict, problem: &str) -> Verdict {
-        let (GoldKind::Any(golds, _), Some(answer)) = (&self.0, &verdict.extracted) else { return verdict };
+        let (None, Some(answer)) = (&self.integer, &verdict.extracted) else { return verdict };
         let sides = |text: &str| [squeezed(text), squeezed(last_side(text))];
         let (said, spelled) = (last_side(answer), sides(answer));
-        let is_spelled = golds.iter().any(|(gold, _)| sides(gold).iter().any(|side| spelled.contains(side)));
+        let is_spelled =
+            self.golds.iter().any(|(gold, _)| sides(gold).iter().any(|side| spelled.contains(side)));
         if is_spelled || !stands_in(said, problem) || !Answer::read(said).is_compound() {
             return verdict;
         }
@@ -171,59 +166,48 @@ impl Gold {
         let (response, ended) = (response.text, !response.cut_off);
         // The reference may be a short text in which something else reads as an answer.
         let short = extraction == Extraction::Free && response.len() <= SHORT && ended;
-        if short && !verdict.is_equal() && self.is_spelled(response) {
+        // Nothing but the text of a reference, as `July 4` is.
+        let spelled = || self.golds.iter().any(|(_, gold)| gold.is_spelled(response));
+        if short && !verdict.is_equal() && spelled() {
             let extracted = Some(response.trim().to_owned());
             return Verdict { extracted, ..Verdict::decided(true, Rules::NONE.with(Rule::Words)) };
         }
         verdict
     }
 
-    /// True if a response is the text of a reference and nothing else, as `July 4` is.
-    fn is_spelled(&self, response: &str) -> bool {
-        match &self.0 {
-            GoldKind::Integer(_) => false,
-            GoldKind::Any(golds, _) => golds.iter().any(|(_, gold)| gold.is_spelled(response)),
-        }
-    }
-
     /// The references that are no equations: a value that an equation states is no answer to another equation.
     fn without_equations(&self) -> Option<Gold> {
-        match &self.0 {
-            GoldKind::Integer(_) => Some(self.clone()),
-            GoldKind::Any(golds, rules) => {
-                let kept: Vec<_> = golds.iter().filter(|(text, _)| !text.contains('=')).cloned().collect();
-                (!kept.is_empty()).then_some(Gold(GoldKind::Any(kept, *rules)))
-            }
-        }
+        let mut kept = self.clone();
+        kept.golds.retain(|(text, _)| !text.contains('='));
+        (kept.integer.is_some() || !kept.golds.is_empty()).then_some(kept)
     }
 
     /// Compares an answer without these rules.
     fn compare(&self, text: &str, without: Rules) -> Verdict {
-        match &self.0 {
-            GoldKind::Integer(gold) => match Integer::parse(text) {
-                // Boxes side by side are a list, which is no integer for sure.
-                None if text.contains(" , ")
-                    && text.split(" , ").all(|part| Integer::parse(part).is_some()) =>
-                {
-                    Verdict::decided(false, Rules::NONE)
-                }
-                None => Verdict::open(Reason::NotAnInteger(text.to_owned())),
-                Some(answer) => Verdict::decided(answer == *gold, Rules::NONE),
-            },
-            GoldKind::Any(golds, rules) => {
-                let rules = rules.minus(without);
-                let answer = Answer::read_by(text, rules);
-                let mut best = None;
-                for (_, gold) in golds {
-                    match gold.compare_by(&answer, rules) {
-                        equal if equal.is_equal() => return equal,
-                        open if open.equal.is_none() => best = Some(open),
-                        different => _ = best.get_or_insert(different),
-                    }
-                }
-                best.unwrap_or(Verdict::decided(false, Rules::NONE))
+        if let Some(gold) = &self.integer {
+            return compare_integer(gold, text);
+        }
+        let rules = self.rules.minus(without);
+        let answer = Answer::read_by(text, rules);
+        let mut best = None;
+        for (_, gold) in &self.golds {
+            match gold.compare_by(&answer, rules) {
+                equal if equal.is_equal() => return equal,
+                open if open.equal.is_none() => best = Some(open),
+                different => _ = best.get_or_insert(different),
             }
         }
+        best.unwrap_or(Verdict::decided(false, Rules::NONE))
+    }
+}
+
+fn compare_integer(gold: &Integer, text: &str) -> Verdict {
+    // Boxes side by side are a list, which is no integer for sure.
+    let listed = || text.contains(" , ") && text.split(" , ").all(|part| Integer::parse(part).is_some());
+    match Integer::parse(text) {
+        Some(answer) => Verdict::decided(answer == *gold, Rules::NONE),
+        None if listed() => Verdict::decided(false, Rules::NONE),
+        None => Verdict::open(Reason::NotAnInteger(text.to_owned())),
     }
 }
 
@@ -234,20 +218,15 @@ fn last_side(text: &str) -> &str {
 
 impl From<i64> for Gold {
     fn from(n: i64) -> Self {
-        Gold(GoldKind::Integer(n.into()))
+        Gold::of_integer(n.into())
     }
 }
 
 /// Equal if texts and rules are.
 impl PartialEq for Gold {
     fn eq(&self, other: &Self) -> bool {
-        match (&self.0, &other.0) {
-            (GoldKind::Integer(a), GoldKind::Integer(b)) => a == b,
-            (GoldKind::Any(a, p), GoldKind::Any(b, q)) => {
-                p == q && a.iter().map(|g| &g.0).eq(b.iter().map(|g| &g.0))
-            }
-            _ => false,
-        }
+        let texts = |gold: &Gold| gold.golds.iter().map(|(text, _)| text.clone()).collect::<Vec<_>>();
+        self.integer == other.integer && self.rules == other.rules && texts(self) == texts(other)
     }
 }
 
@@ -255,12 +234,10 @@ impl Eq for Gold {}
 
 impl fmt::Display for Gold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            GoldKind::Integer(n) => n.fmt(f),
-            GoldKind::Any(golds, _) => {
-                let texts: Vec<&str> = golds.iter().map(|(text, _)| text.as_str()).collect();
-                f.write_str(&texts.join(" or "))
-            }
+        if let Some(n) = &self.integer {
+            return n.fmt(f);
         }
+        let texts: Vec<&str> = self.golds.iter().map(|(text, _)| text.as_str()).collect();
+        f.write_str(&texts.join(" or "))
     }
 }

@@ -51,35 +51,6 @@ named! {
     }
 }
 
-/// A set of kinds.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Kinds(u32);
-
-impl Kinds {
-    pub(super) const ALL: Kinds = Kinds::new(Kind::ALL);
-
-    pub(super) const fn new(list: &[Kind]) -> Kinds {
-        Kinds(0).with(list)
-    }
-
-    pub(super) const fn with(self, list: &[Kind]) -> Kinds {
-        let (mut all, mut i) = (self.0, 0);
-        while i < list.len() {
-            all |= 1 << list[i] as u8;
-            i += 1;
-        }
-        Kinds(all)
-    }
-
-    pub(super) const fn without(self, list: &[Kind]) -> Kinds {
-        Kinds(self.0 & !Kinds::new(list).0)
-    }
-
-    pub(super) const fn has(self, kind: Kind) -> bool {
-        self.0 & (1 << kind as u8) != 0
-    }
-}
-
 impl Kind {
     /// True for kinds whose answers have a value that arithmetic alone compares.
     pub(super) fn is_value(self) -> bool {

@@ -3,11 +3,12 @@
 //! # The path to a verdict
 //!
 //! ```text
-//! response -> extraction (the final answer) -> tokens -> tree -> comparison with the reference -> equal, different, ungradable
+//! response -> extraction (the final answer) -> tokens -> tree -> comparison with the reference
+//!          -> equal, different, ungradable
 //! ```
 //! Arithmetic needs no rule. Every convention beyond it is a named [`Rule`] that can be switched off and stands in
-//! the verdict that
-//! rests on it. Training uses [`Rules::STRICT`]; [`Rules::LENIENT`] adds the conventions that people accept.
+//! the verdict that rests on it. Training uses [`Rules::STRICT`]; [`Rules::LENIENT`] adds the conventions that people
+//! accept.
 //!
 //! - A decimal is the exact number it spells. With at least 6 significant digits it also equals every value that rounds
 //!   to it: 0.333333 is 1/3 and 0.33 is not.

@@ -141,27 +141,3 @@ pub(super) fn determinant(rows: &[Vec<Node>], budget: &mut Budget) -> Result<Nod
     }
     Ok(Node::Sum(terms))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::rules::Rules;
-
-    #[test]
-    fn the_size_of_a_tree_is_the_number_of_its_nodes() {
-        let x = Node::Symbol("x".into());
-        assert_eq!((size(&x), size(&x.minus(&x)), size(&x.minus(&x.minus(&x)))), (1, 3, 5));
-    }
-
-    #[test]
-    fn a_determinant_has_at_most_so_many_rows() {
-        let identity = |n: usize| -> Rows {
-            (0..n).map(|i| (0..n).map(|j| Node::integer((i == j).into())).collect()).collect()
-        };
-        let budget = || Budget::new(Rules::NONE);
-        let found = |n: usize| determinant(&identity(n), &mut budget());
-        assert_eq!(found(DETERMINANT).and_then(|sum| entry(sum, &mut budget())), Ok(Node::integer(1)));
-        assert!(matches!(found(DETERMINANT + 1), Err(Reason::TooLarge(_))));
-        assert!(matches!(found(DETERMINANT + 2), Err(Reason::TooLarge(_))));
-    }
-}

@@ -36,3 +36,16 @@ macro_rules! named {
     };
 }
 pub(crate) use named;
+
+/// Defines a function that finds a variant of an enum by its name in the code.
+macro_rules! find {
+    ($find:ident $type:ident: $($name:ident)+) => {
+        fn $find(name: &str) -> Option<$type> {
+            match name {
+                $(stringify!($name) => Some($type::$name),)+
+                _ => None,
+            }
+        }
+    };
+}
+pub(crate) use find;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::kind::{Kind, Kinds};
+use super::kind::Kind;
 use super::named::named;
 
 named! {
@@ -28,7 +28,8 @@ named! {
         Words "words",
         /// A choice is its letter, whatever stands after it.
         Choice "choice",
-        /// A unit, a currency or a counted noun that only one side has says nothing; words that change or judge a value do.
+        /// A unit, a currency or a counted noun that only one side has says nothing; words that change or judge a value
+        /// do.
         UnitDropped "unit_dropped",
         /// An angle of 90 degrees is 90, and pi/2 if the other side has pi.
         Degrees "degrees",
@@ -60,7 +61,8 @@ named! {
         NamedValue "named_value",
         /// The side after `\approx` may answer if it is the exact side rounded to the digits written.
         Approximation "approximation",
-        /// A tuple is the list of its entries in that order, and so are assignments to its names; a pair is no answer to a list of two.
+        /// A tuple is the list of its entries in that order, and so are assignments to its names; a pair is no answer
+        /// to a list of two.
         TupleList "tuple_list",
         /// The ratio `a : b` is the quotient a/b.
         Ratio "ratio",
@@ -84,62 +86,51 @@ named! {
 }
 
 impl Rule {
-    /// The kinds on which the rule works: those of one side, and those of the other.
-    const fn kinds(self) -> (Kinds, Kinds) {
+    /// True if the rule works on answers of this kind: on one side, and on the other.
+    fn works_with(self, kind: Kind) -> (bool, bool) {
         use Kind::*;
+        let among = |kinds: &[Kind]| kinds.contains(&kind);
+        let scalar = kind.is_value() || among(&[Ratio, Quantity, Time]);
         // What holds a number, a list or a name and no text.
-        const MATHEMATICS: Kinds = Kinds::ALL.without(&[Word, Date, Choice]);
-        const SCALARS: Kinds =
-            Kinds::new(&[Number, Expression, Name, Application, Differential, Ratio, Quantity, Time]);
-        const SETS: Kinds = Kinds::new(&[Interval, Relation, Set, List, Tuple, Equation]);
-        const LISTS: Kinds = Kinds::new(&[List, Counts]);
+        let mathematics = !among(&[Word, Date, Choice]);
+        let quantity = kind == Quantity;
+        let both = |works: bool| (works, works);
         match self {
-            Rule::Assignment => (Kinds::new(&[Equation]), Kinds::ALL),
-            Rule::Scaled => (Kinds::new(&[Equation, Relation]), Kinds::new(&[Equation, Relation])),
-            Rule::RenamedArgument | Rule::EquivalentEquation => {
-                (Kinds::new(&[Equation]), Kinds::new(&[Equation]))
-            }
-            Rule::Interval => (SETS, SETS),
-            Rule::Unordered => (LISTS, LISTS),
-            Rule::SetBraces => (Kinds::new(&[Set]), MATHEMATICS),
-            Rule::Vector => {
-                (Kinds::new(&[Tuple, Interval, Matrix]), Kinds::new(&[Matrix, Expression, Number]))
-            }
-            Rule::PlusMinus => (SCALARS.with(&[Equation, List, Set]), SCALARS.with(&[Equation, List, Set])),
-            Rule::Words => (Kinds::new(&[Word, Date]), Kinds::new(&[Word, Date])),
-            Rule::Choice | Rule::ChoiceText => (Kinds::new(&[Choice]), Kinds::ALL),
-            Rule::UnitDropped | Rule::AnyNoun => (Kinds::new(&[Quantity, Time, Counts]), MATHEMATICS),
-            Rule::UnitConverted => (Kinds::new(&[Quantity]), Kinds::new(&[Quantity, Expression])),
-            Rule::Degrees | Rule::PercentNumber | Rule::PercentValue => {
-                (Kinds::new(&[Quantity]), MATHEMATICS)
-            }
-            Rule::SignDropped => (Kinds::new(&[Name]), Kinds::new(&[Name, Expression, Word])),
-            Rule::NumberedUnknown => (Kinds::new(&[List]), MATHEMATICS),
-            Rule::ParameterName => (Kinds::new(&[List]), Kinds::new(&[List])),
-            Rule::Solutions => (Kinds::new(&[Equation, Relation]), MATHEMATICS),
-            Rule::NamedValue => (Kinds::new(&[Equation]), Kinds::ALL),
-            Rule::TupleList => {
-                (Kinds::new(&[Tuple, List, Equation]), Kinds::new(&[Tuple, List, Equation, Set]))
-            }
-            Rule::Ratio => (Kinds::new(&[Ratio, Time]), SCALARS),
-            Rule::NumberWords => (Kinds::new(&[Word]), MATHEMATICS),
-            Rule::BaseDropped => (Kinds::new(&[Number]), Kinds::new(&[Number])),
-            Rule::NoSolution => (Kinds::new(&[Word, Set]), Kinds::new(&[Word, Set])),
-            Rule::PointName => (Kinds::new(&[Name]), Kinds::new(&[Tuple])),
+            Rule::Assignment | Rule::NamedValue => (kind == Equation, true),
+            Rule::Scaled => both(among(&[Equation, Relation])),
+            Rule::RenamedArgument | Rule::EquivalentEquation => both(kind == Equation),
+            Rule::Interval => both(among(&[Interval, Relation, Set, List, Tuple, Equation])),
+            Rule::Unordered => both(among(&[List, Counts])),
+            Rule::SetBraces => (kind == Set, mathematics),
+            Rule::Vector => (among(&[Tuple, Interval, Matrix]), among(&[Matrix, Expression, Number])),
+            Rule::PlusMinus => both(scalar || among(&[Equation, List, Set])),
+            Rule::Words => both(among(&[Word, Date])),
+            Rule::Choice | Rule::ChoiceText => (kind == Choice, true),
+            Rule::UnitDropped | Rule::AnyNoun => (quantity || among(&[Time, Counts]), mathematics),
+            Rule::UnitConverted => (quantity, quantity || kind == Expression),
+            Rule::Degrees | Rule::PercentNumber | Rule::PercentValue => (quantity, mathematics),
+            Rule::SignDropped => (kind == Name, among(&[Name, Expression, Word])),
+            Rule::NumberedUnknown => (kind == List, mathematics),
+            Rule::ParameterName => both(kind == List),
+            Rule::Solutions => (among(&[Equation, Relation]), mathematics),
+            Rule::TupleList => (among(&[Tuple, List, Equation]), among(&[Tuple, List, Equation, Set])),
+            Rule::Ratio => (among(&[Ratio, Time]), scalar),
+            Rule::NumberWords => (kind == Word, mathematics),
+            Rule::BaseDropped => both(kind == Number),
+            Rule::NoSolution => both(among(&[Word, Set])),
+            Rule::PointName => (kind == Name, kind == Tuple),
             // These are about the numbers in whatever holds them.
-            Rule::SixDigits
-            | Rule::WrittenPrecision
-            | Rule::Ellipsis
-            | Rule::Approximation
-            | Rule::Evaluated => (MATHEMATICS, MATHEMATICS),
-            Rule::Thousands | Rule::DecimalComma => (MATHEMATICS, MATHEMATICS),
+            Rule::SixDigits | Rule::WrittenPrecision | Rule::Ellipsis | Rule::Approximation => {
+                both(mathematics)
+            }
+            Rule::Evaluated | Rule::Thousands | Rule::DecimalComma => both(mathematics),
         }
     }
 
     /// True if the rule works on answers of these kinds, whichever is the reference. On others it changes no verdict.
-    pub const fn works_on(self, a: Kind, b: Kind) -> bool {
-        let (one, other) = self.kinds();
-        one.has(a) && other.has(b) || one.has(b) && other.has(a)
+    pub fn works_on(self, a: Kind, b: Kind) -> bool {
+        let (one, other) = (self.works_with(a), self.works_with(b));
+        one.0 && other.1 || one.1 && other.0
     }
 }
 

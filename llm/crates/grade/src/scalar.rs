@@ -461,19 +461,6 @@ mod tests {
     use super::*;
     use crate::tests::{budget, read};
 
-    fn are_same(a: &str, b: &str) -> Result<bool, Reason> {
-        same(&read(a), &read(b), &mut budget())
-    }
-
-    #[test]
-    fn digits_lost_to_cancellation_are_no_agreement() {
-        // The difference is 5e-401.
-        let lost = are_same("\\sqrt{10^{800}+1}-10^{400}", "\\sqrt{2}-\\sqrt{2}");
-        assert!(matches!(lost, Err(Reason::TooLarge(_))), "{lost:?}");
-        assert_eq!(are_same("\\sqrt{10^{80}+1}-10^{40}", "\\sqrt{2}-\\sqrt{2}"), Ok(false));
-        assert_eq!(are_same("\\sqrt{3+2\\sqrt{2}}", "1+\\sqrt{2}"), Ok(true));
-    }
-
     #[test]
     fn as_many_points_are_tried_as_the_symbols_need() {
         for (text, wanted) in [("\\sin x", 4), ("|x|", 12), ("\\lfloor x \\rfloor", 12)] {

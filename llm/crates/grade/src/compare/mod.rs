@@ -195,15 +195,9 @@ fn in_their_order(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool
             })
         }
         (Node::Logic(p, x), Node::Logic(q, y)) => {
-            let ordered = matches!(p, Logic::If | Logic::Not);
-            Some(
-                p == q
-                    && if ordered {
-                        collections::in_order(x, y, budget)?
-                    } else {
-                        collections::matched(x, y, false, budget)?
-                    },
-            )
+            let commutes = !matches!(p, Logic::If | Logic::Not);
+            let any_order = |budget: &mut Budget| collections::matched(x, y, false, budget);
+            Some(p == q && if commutes { any_order(budget)? } else { collections::in_order(x, y, budget)? })
         }
         (Node::Logic(..), _) | (_, Node::Logic(..)) => Some(false),
         _ => match (a.letters(), b.letters()) {
@@ -232,9 +226,8 @@ fn commutes(letters: &[&str]) -> bool {
 fn units(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     match (a, b) {
         (Node::Unit(x, u), Node::Unit(y, v)) => {
-            // The ending of an ordinal number.
-            let ending = [u, v].into_iter().any(|unit| *unit == Unit::Noun(String::new()));
-            if u.is_same(v) || ending && budget.uses(Rule::UnitDropped) {
+            // The ending of an ordinal number is no word, but its own.
+            if u.is_same(v) || u == v {
                 return same(x, y, budget);
             }
             let (Unit::Measure(u), Unit::Measure(v)) = (u, v) else { return Ok(false) };

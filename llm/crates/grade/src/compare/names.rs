@@ -19,33 +19,20 @@ pub(super) fn combinations(node: &Node) -> Option<Node> {
 pub(super) fn components(node: &Node, other: &Node, budget: &mut Budget) -> Result<Option<Node>, Reason> {
     const UNITS: [&str; 3] = ["vec i", "vec j", "vec k"];
     let count = other.children().len();
-    let at = |one: Option<usize>| {
-        let value = |i: usize| Node::integer(i64::from(one == Some(i)));
-        (0..3).fold(node.clone(), |node, i| node.with(UNITS[i], &value(i)))
-    };
-    let zero = Node::integer(0);
     let outside = (count..3).any(|i| node.has_symbol(UNITS[i]));
-    if outside
-        || !node.is_expression()
-        || !(2..=3).contains(&count)
-        || !scalar::same(&at(None), &zero, budget)?
-    {
+    if outside || !node.is_expression() || !(2..=3).contains(&count) {
         return Ok(None);
     }
-    let parts: Vec<Node> = (0..count).map(|i| at(Some(i))).collect();
-    // Twice a unit vector counts twice: the sum is one of multiples.
-    for (i, part) in parts.iter().enumerate() {
-        let twice =
-            (0..3).fold(node.clone(), |n, j| n.with(UNITS[j], &Node::integer(if i == j { 2 } else { 0 })));
-        if !scalar::same(
-            &twice,
-            &Node::Sum(vec![(Sign::Plus, part.clone()), (Sign::Plus, part.clone())]),
-            budget,
-        )? {
-            return Ok(None);
-        }
-    }
-    Ok(Some(Node::Group('(', parts, ')')))
+    let at = |axis: usize| {
+        let value = |i: usize| Node::integer(i64::from(i == axis));
+        (0..3).fold(node.clone(), |node, i| node.with(UNITS[i], &value(i)))
+    };
+    let parts: Vec<Node> = (0..count).map(at).collect();
+    let along = |(part, unit): (&Node, &str)| {
+        (Sign::Plus, Node::Product(vec![(false, part.clone()), (false, Node::Symbol(unit.to_owned()))]))
+    };
+    let sum = Node::Sum(parts.iter().zip(UNITS).map(along).collect());
+    Ok(scalar::same(node, &sum, budget)?.then_some(Node::Group('(', parts, ')')))
 }
 
 /// A value times letters that are units, such as `9.8 m/s^2`, as a value with its unit.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::environments::inside_of_rows;
+use super::found::place_of;
 use crate::lex::{function, spelled_symbol};
 use crate::units;
 use crate::words;
@@ -184,10 +185,8 @@ pub(super) fn symbols(text: &str) -> BTreeSet<String> {
     }
     plain += rest;
     let mut found = BTreeSet::new();
-    let parts: Vec<(usize, &str)> = plain
-        .split(|c: char| !c.is_alphabetic())
-        .map(|word| (word.as_ptr() as usize - plain.as_ptr() as usize, word))
-        .collect();
+    let parts: Vec<(usize, &str)> =
+        plain.split(|c: char| !c.is_alphabetic()).map(|word| (place_of(word, &plain).start, word)).collect();
     for (at, word) in parts {
         let after_number = plain[..at].trim_end_matches([' ', '~']).ends_with(|c: char| c.is_ascii_digit());
         let before_number =

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::found::place_of;
 use crate::words::is_among;
 
 /// A piece of mathematics in a text.
@@ -59,20 +60,13 @@ fn environment(text: &str, start: usize) -> Option<Environment> {
 /// The place between `\\begin{align}` and `\\end{align}` where a text is one such environment, else the place itself.
 pub(super) fn inside_of_rows(text: &str, place: Range<usize>) -> Range<usize> {
     let lead = text[place.clone()].trim_start();
-    let start = place.end - lead.len();
     let whole = lead.trim_end_matches(['.', ',', ' ', '\n']);
     let inside = whole.strip_prefix("\\begin{").and_then(|rest| {
         let (name, body) = rest.split_once('}')?;
         let body = body.strip_suffix(&format!("\\end{{{name}}}"))?;
         (name != "cases" && is_among(name.trim_end_matches('*'), NAMES)).then_some(body)
     });
-    match inside {
-        Some(body) => {
-            let from = start + body.as_ptr() as usize - whole.as_ptr() as usize;
-            from..from + body.len()
-        }
-        None => place,
-    }
+    inside.map_or(place, |body| place_of(body, text))
 }
 
 fn bounds(start: usize, open: usize, length: usize, close: usize) -> Environment {

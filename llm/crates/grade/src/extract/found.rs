@@ -59,11 +59,20 @@ pub struct Found {
 }
 
 impl Found {
-    /// A part of a text, without the blanks around it. `None` if nothing is left.
-    pub(super) fn part(text: &str, span: Range<usize>, rule: FoundBy) -> Option<Found> {
-        let inside = &text[span.clone()];
-        let start = span.start + inside.len() - inside.trim_start().len();
-        let answer = inside.trim().to_owned();
-        (!answer.is_empty()).then(|| Found { value: None, span: start..start + answer.len(), answer, rule })
+    /// A slice of a text, without the blanks around it. `None` if nothing is left.
+    pub(super) fn part(text: &str, slice: &str, rule: FoundBy) -> Option<Found> {
+        let answer = slice.trim();
+        (!answer.is_empty()).then(|| Found {
+            answer: answer.to_owned(),
+            value: None,
+            span: place_of(answer, text),
+            rule,
+        })
     }
+}
+
+/// The place of a slice in the text from which it was taken.
+pub(super) fn place_of(slice: &str, text: &str) -> Range<usize> {
+    let start = slice.as_ptr() as usize - text.as_ptr() as usize;
+    start..start + slice.len()
 }

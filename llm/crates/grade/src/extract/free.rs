@@ -7,9 +7,9 @@ use super::chain::{Formula, Kind, formula};
 use super::clause::{Rank, Stated};
 use super::clean::{Clean, cleaned, lowered};
 use super::environments::{Environment, environments};
-use super::found::{Found, FoundBy};
+use super::found::{Found, FoundBy, place_of};
 use super::language::{Language, Role, language};
-use super::phrases::{PHRASES, Phrase, announced};
+use super::phrases::{PHRASES, announced};
 use super::prose::{balanced, is_prose};
 use super::statement::{self, is_remark, sentences, stated};
 use crate::words::{is_among, is_ordinal_ending};
@@ -88,26 +88,23 @@ fn marked(text: &str) -> Marked {
             return after(last.end).map_or(Marked::Empty, Marked::Found);
         };
         let boxed = || {
-            let found = Found::part(text, place.clone(), FoundBy::Boxed)?;
+            let found = Found::part(text, &text[place.clone()], FoundBy::Boxed)?;
             Some(Found { answer: inside.trim().to_owned(), ..found })
         };
         let found = after(place.end).or_else(|| concluded(text, place.end.max(from))).or_else(boxed);
         return found.map_or(Marked::Empty, Marked::Found);
     }
-    let part = |inside: &str, rule| {
-        let start = inside.as_ptr() as usize - text.as_ptr() as usize;
-        let found = statement_from(text, start..start + inside.len(), rule);
-        found.or_else(|| Found::part(text, start..start + inside.len(), rule))
-    };
     if let Some(inside) = super::lenient_tag(&text[from..]) {
-        return part(inside, FoundBy::Tag).map_or(Marked::Empty, Marked::Found);
+        return statement_from(text, place_of(inside, text), FoundBy::Tag)
+            .or_else(|| Found::part(text, inside, FoundBy::Tag))
+            .map_or(Marked::Empty, Marked::Found);
     }
     let empty = text[from..]
         .rsplit_once("####")
         .is_some_and(|(_, line)| line.lines().next().is_none_or(|l| l.trim().is_empty()));
     let hashes = hashes(text, from);
     let field = || field(text, from);
-    let said = announcement(text, from, [&PHRASES.last, &PHRASES.answer]);
+    let said = announcement(text, from);
     let found = match (hashes, said) {
         (Some(hashes), said) => said.filter(|said| said.span.start > hashes.span.end).or(Some(hashes)),
         (None, said) if empty => said.filter(|said| text[said.span.end..].rfind("####").is_none()),
@@ -146,7 +143,7 @@ fn is_taken_back(text: &str) -> bool {
 
 /// A mark after another one.
 fn later(text: &str, from: usize) -> Option<Found> {
-    hashes(text, from).or_else(|| announcement(text, from, [&PHRASES.last, &PHRASES.answer]))
+    hashes(text, from).or_else(|| announcement(text, from))
 }
 
 /// The value of a last sentence that concludes, after the box of a step: `Hence $25$ is the answer.`,
@@ -172,19 +169,17 @@ fn concluded(text: &str, from: usize) -> Option<Found> {
 /// The line after the last `####`.
 fn hashes(text: &str, from: usize) -> Option<Found> {
     let line = super::after_hashes(&text[from..]).map(str::trim).filter(|line| line.len() <= LINE)?;
-    let start = line.as_ptr() as usize - text.as_ptr() as usize;
-    let place = start..start + line.len();
     // `#### The total is 56`
     if is_prose(line) {
-        return statement_from(text, place, FoundBy::Hashes);
+        return statement_from(text, place_of(line, text), FoundBy::Hashes);
     }
-    Found::part(text, place, FoundBy::Hashes)
+    Found::part(text, line, FoundBy::Hashes)
 }
 
 /// The statement after the last words that announce an answer, past those whose statement is denied.
-fn announcement<const N: usize>(text: &str, from: usize, groups: [&[Phrase]; N]) -> Option<Found> {
+fn announcement(text: &str, from: usize) -> Option<Found> {
     let (lower, tongue) = (lowered(&text[from..]), language(&text[from..]));
-    groups.into_iter().find_map(|phrases| {
+    [&PHRASES.last, &PHRASES.answer].into_iter().find_map(|phrases| {
         let mut end = lower.len();
         for _ in 0..4 {
             let (noun, start) = announced(&lower[..end], phrases)?;
@@ -221,26 +216,21 @@ fn field(text: &str, from: usize) -> Option<Found> {
     let keys = ["\"answer\"", "\"final_answer\"", "\"result\""];
     let (at, key) = keys.iter().filter_map(|key| Some((text[from..].rfind(key)? + from, key))).max()?;
     let rest = text[at + key.len()..].trim_start().strip_prefix(':')?.trim_start();
-    let start = text.len() - rest.len();
-    let (start, length) = match rest.strip_prefix('"') {
-        Some(inside) => (start + 1, inside.find('"')?),
-        None => (start, rest.find([',', '}', '\n']).unwrap_or(rest.len())),
+    let value = match rest.strip_prefix('"') {
+        Some(inside) => inside.split_once('"')?.0,
+        None => rest.split([',', '}', '\n']).next()?,
     };
-    Found::part(text, start..start + length, FoundBy::Json)
+    Found::part(text, value, FoundBy::Json)
 }
 
 /// The content of a code block at the end of the text.
 fn code(text: &str) -> Option<Found> {
     let inside = text.trim_end().strip_suffix("```")?;
-    let start = inside.rfind("```")? + 3;
-    let first = inside[start..].find('\n')?;
-    let place = start + first..inside.len();
+    let (_, block) = inside.rsplit_once("```")?.1.split_once('\n')?;
     // The output after a prompt: `>>> 17 % 5`.
-    let block = inside[place].trim();
+    let block = block.trim();
     let line = if block.starts_with(">>>") { block.lines().next_back()? } else { block };
-    let start = line.as_ptr() as usize - text.as_ptr() as usize;
-    (!line.contains('\n') && !is_prose(line))
-        .then(|| Found::part(text, start..start + line.len(), FoundBy::Code))?
+    Found::part(text, line, FoundBy::Code).filter(|_| !line.contains('\n') && !is_prose(line))
 }
 
 /// `Option B`.
@@ -249,8 +239,7 @@ fn option(text: &str) -> Option<Found> {
     let named = is_among(&word.to_lowercase(), "option|choice|选项|вариант|opción|opção");
     let rest = rest.trim();
     let letter = choice(rest).filter(|letter| named && !rest[letter.len()..].starts_with(' '))?;
-    let start = rest.as_ptr() as usize - text.as_ptr() as usize;
-    Found::part(text, start..start + letter.len(), FoundBy::Choice)
+    Found::part(text, letter, FoundBy::Choice)
 }
 
 /// A text that is nothing but mathematics.
@@ -260,8 +249,8 @@ fn whole(text: &str) -> Option<Found> {
     let several = text.trim().lines().count() > 1 && text.lines().any(computed);
     let plain = !several && environments(text).is_empty() && !is_prose(text);
     // The marks of a quotation and of a heading.
-    let start = text.len() - text.trim_start_matches(['>', '#', ' ', '\n']).len();
-    plain.then(|| Found::part(text, start..text.len(), FoundBy::Whole))?.map(reduced)
+    let said = text.trim_start_matches(['>', '#', ' ', '\n']);
+    Found::part(text, said, FoundBy::Whole).filter(|_| plain).map(reduced)
 }
 
 /// The text with line breaks in place of its environments, every character at the same offset.
@@ -303,29 +292,27 @@ fn statement_from(text: &str, place: Range<usize>, rule: FoundBy) -> Option<Foun
     let sentence = sentences(rest, &found).into_iter().next()?;
     let said = rest[sentence.clone()].trim();
     if let Some(letter) = choice(said.trim_start_matches(['"', '“', '*', ' '])) {
-        let at = letter.as_ptr() as usize - text.as_ptr() as usize;
-        return Found::part(text, at..at + letter.len(), rule);
+        return Found::part(text, letter, rule);
     }
     let said = balanced(unmarked(unmarked(said).trim_end_matches(['!', '?', '！', '？'])));
     if said.is_empty() {
         return None;
     }
-    let from = said.as_ptr() as usize - text.as_ptr() as usize;
     let is_value =
         !sentence.is_empty() && found.iter().all(|e| e.outer.start >= sentence.end) && !is_prose(said);
     if is_value {
-        return Some(reduced(Found::part(text, from..from + said.len(), rule)?));
+        return Found::part(text, said, rule).map(reduced);
     }
     let tongue = language(rest);
     if let Some(one) = stated(rest, sentence.clone(), &found, tongue, true) {
         if is_operand(rest, &one.formula.place) {
-            return Found::part(text, from..from + said.len(), rule);
+            return Found::part(text, said, rule);
         }
         return Some(found_in(one, rule, start));
     }
     // `not 50`
     let denied = tongue.is(&said.split(' ').next().unwrap_or("").to_lowercase(), Role::Deny);
-    (said.len() <= WORDS && !denied).then(|| Found::part(text, from..from + said.len(), rule))?
+    Found::part(text, said, rule).filter(|_| said.len() <= WORDS && !denied)
 }
 
 /// True for a number with which the words next to it do something: `7 squared`, `half of 7`, `7 less than 20`.
@@ -402,7 +389,7 @@ fn last_statement(text: &str) -> Option<Found> {
     let tongue = language(window);
     let places = sentences(window, &found);
     if let Some(reply) = replied(window, &places, &found, tongue) {
-        return Found::part(text, from + reply.start..from + reply.end, FoundBy::Word);
+        return Found::part(text, &window[reply], FoundBy::Word);
     }
     let mut fallback: Option<(Rank, Found)> = None;
     // Whether a sentence was read.
@@ -420,7 +407,7 @@ fn last_statement(text: &str) -> Option<Found> {
             continue;
         }
         if let Some(letter) = statement::choice(window, sentence.clone(), tongue) {
-            return Found::part(text, from + letter.start..from + letter.end, FoundBy::Choice);
+            return Found::part(text, &window[letter], FoundBy::Choice);
         }
         if !aside
             && let Some((_, start)) = announced(&lowered(&window[sentence.clone()]), &PHRASES.result)
@@ -435,7 +422,7 @@ fn last_statement(text: &str) -> Option<Found> {
         let word = || statement::word(window, sentence.clone(), tongue).filter(|_| bare);
         let concluded = statement::concluded_word(window, sentence.clone(), &found, tongue);
         if let Some(word) = concluded.or_else(word) {
-            return Found::part(text, from + word.start..from + word.end, FoundBy::Word);
+            return Found::part(text, &window[word], FoundBy::Word);
         }
         let Some(one) = one else {
             if !spoken && statement::asks(&window[sentence], tongue) {
@@ -454,11 +441,7 @@ fn last_statement(text: &str) -> Option<Found> {
         {
             return Some(Found { value: None, rule: FoundBy::Whole, ..one });
         }
-        // `This is based on the 16 that she bought.`, `This is the amount that he saves by his $60 plan.`
-        let comment = said.trim_start().strip_prefix("This is ").and_then(|rest| rest.split(' ').next());
-        let comment =
-            comment.is_some_and(|word| tongue.is(word, Role::Definite) || is_among(word, "based|due"));
-        let least = if comment { Rank::New } else { Rank::Circumstance };
+        let least = if is_comment(&said, tongue) { Rank::New } else { Rank::Circumstance };
         if rank >= least && !aside {
             return Some(one);
         }
@@ -467,6 +450,12 @@ fn last_statement(text: &str) -> Option<Found> {
         }
     }
     fallback.map(|(_, found)| found)
+}
+
+/// `This is based on the 16 that she bought.`, `This is the amount that he saves by his $60 plan.`
+fn is_comment(said: &str, tongue: &Language) -> bool {
+    let first = said.trim_start().strip_prefix("This is ").and_then(|rest| rest.split(' ').next());
+    first.is_some_and(|word| tongue.is(word, Role::Definite) || is_among(word, "based|due"))
 }
 
 /// True if a sentence, read from the last to the first, belongs to a remark in brackets, which may be several
@@ -509,6 +498,5 @@ fn short_text(text: &str) -> Option<Found> {
     // A sentence with a number that states none gives no answer.
     let names = !(said.contains(|c: char| c.is_ascii_digit()) && said.contains(' '));
     let short = names && text.trim().len() <= WORDS && environments(text).is_empty();
-    let start = said.as_ptr() as usize - text.as_ptr() as usize;
-    short.then(|| Found::part(text, start..start + said.len(), FoundBy::Text))?
+    Found::part(text, said, FoundBy::Text).filter(|_| short)
 }

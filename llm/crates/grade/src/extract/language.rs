@@ -2,28 +2,12 @@
 
 use std::sync::LazyLock;
 
+use crate::named::find;
 use crate::words::is_among;
 
-macro_rules! roles {
-    ($($(#[doc = $doc:literal])* $role:ident,)+) => {
-        /// The part of a function word in a statement.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub(super) enum Role {
-            $($(#[doc = $doc])* $role,)+
-        }
-
-        impl Role {
-            fn find(name: &str) -> Option<Role> {
-                match name {
-                    $(stringify!($role) => Some(Role::$role),)+
-                    _ => None,
-                }
-            }
-        }
-    };
-}
-
-roles! {
+/// The part of a function word in a statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
     /// Opens a reason: a value in it is none of the statement.
     Reason,
     /// Opens a condition: a value in it is none of the statement.
@@ -78,6 +62,9 @@ roles! {
     Concede,
 }
 
+find! { role Role: Reason Condition Subject Relative Preposition Compare Label Definite Indefinite Filler Ask Wish Do
+Auxiliary Solved Deny Contrast So Remark Check Confirm Copula Question Right Wrong Reply Curve Concede }
+
 /// A language: the words that it is known by stand in its roles.
 pub(super) struct Language {
     /// True if words are not parted by blanks, so that a piece of text holds several.
@@ -92,7 +79,7 @@ static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
         if line.starts_with('[') {
             found.push(Language { joined: line.ends_with(" joined"), roles: Vec::new() });
         } else if let (Some(language), Some((role, words))) = (found.last_mut(), line.split_once(' ')) {
-            language.roles.extend(Role::find(role).map(|role| (role, words)));
+            language.roles.extend(self::role(role).map(|role| (role, words)));
         }
     }
     found

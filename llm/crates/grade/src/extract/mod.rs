@@ -44,8 +44,8 @@ named! {
         LenientTag "lenient-tag",
         /// The first that is found: `\boxed{}`, `<answer>`, `####`, "final answer is", "answer is", the last number
         Any "any",
-        /// Every way in which people write answers, in the reference too: boxes that belong together, tags, `####`, "the answer is"
-        /// in many languages, LaTeX environments, expressions and numbers in prose
+        /// Every way in which people write answers, in the reference too: boxes that belong together, tags, `####`,
+        /// "the answer is" in many languages, LaTeX environments, expressions and numbers in prose
         Free "free",
     }
 }
@@ -81,10 +81,7 @@ impl Prediction {
     /// assert_eq!(read("Therefore, the final answer is: $x=2$. I hope it is correct.").answer(), Some("$x=2$"));
     /// ```
     pub fn extract(response: &str, how: Extraction) -> Prediction {
-        let by = |inside: &str, rule| {
-            let start = inside.as_ptr() as usize - response.as_ptr() as usize;
-            Found::part(response, start..start + inside.len(), rule)
-        };
+        let by = |inside: &str, rule| Found::part(response, inside, rule);
         let boxed = |text: &str| {
             let place = answer_place(text)?;
             let found = by(&text[place], FoundBy::Boxed)?;

@@ -296,14 +296,12 @@ pub(super) fn unit_of_a_letter(after: &str) -> Option<(String, usize)> {
     let rest = &after[lead..];
     let end = rest.find(|c: char| c.is_whitespace() || ",;:!?)".contains(c)).unwrap_or(rest.len());
     let word = rest[..end].trim_end_matches('.');
-    let (name, power) = match word.strip_suffix(['²', '³']) {
-        Some(name) => (name, if word.ends_with('²') { "^2" } else { "^3" }),
-        None => match word.split_once('^') {
-            Some((name, power)) => {
-                (name, if matches!(power, "2" | "3") { &word[name.len()..] } else { return None })
-            }
-            None => (word, ""),
-        },
+    let (name, power) = word.split_at(word.find(['²', '³', '^']).unwrap_or(word.len()));
+    let power = match power {
+        "²" | "^2" => "^2",
+        "³" | "^3" => "^3",
+        "" => "",
+        _ => return None,
     };
     let part = |part: &str| match part.len() {
         1 => "mgshlLNJKVWA".contains(part),

@@ -11,6 +11,7 @@ use super::chain::{Kind, formula, symbols};
 use super::clause::{Item, Rank, Stated, ranked};
 use super::clean::lowered;
 use super::environments::Environment;
+use super::found::place_of;
 use super::language::{Language, Role};
 use super::prose::{balanced, is_prose, runs, unit_of_a_letter};
 use crate::units;
@@ -128,8 +129,7 @@ fn plain_items(text: &str, place: Range<usize>, out: &mut Vec<Item>) {
         words_and_marks(&plain[at..run.start], out);
         at = run.end;
         let kept = balanced(&plain[run.clone()]);
-        let from = run.start + kept.as_ptr() as usize - plain[run.clone()].as_ptr() as usize;
-        let Some(mut formula) = formula(&plain, from..from + kept.len()) else { continue };
+        let Some(mut formula) = formula(&plain, place_of(kept, &plain)) else { continue };
         if formula.kind != Kind::Name
             && let Some((unit, length)) = unit_of_a_letter(&plain[at..])
             && all.get(i + 1).is_none_or(|next| next.start >= at + length || next.end <= at + length)
@@ -193,8 +193,8 @@ pub(super) fn is_remark(sentence: &str, language: &Language) -> bool {
         .filter(|w| !w.is_empty())
         .collect();
     let opens = |role| words.iter().take(4).any(|w| language.is(w, role));
-    // `check again` works it out anew.
-    let checks = |i: usize| words[i] == "check" && words.get(i + 1) != Some(&"again");
+    // `check again` works it out anew, and books are checked out.
+    let checks = |i: usize| words[i] == "check" && !matches!(words.get(i + 1), Some(&("again" | "out")));
     let confirms =
         || words.iter().any(|w| language.is(w, Role::Confirm)) || (0..words.len().min(4)).any(checks);
     // `so there are 12`, `which is 12`
@@ -429,10 +429,9 @@ pub(super) fn concluded_word(
 ) -> Option<Range<usize>> {
     let part = &text[sentence.clone()];
     let so = part.split(|c: char| !c.is_alphabetic()).rfind(|w| language.is(w, Role::So))?;
-    let start = so.as_ptr() as usize - text.as_ptr() as usize;
-    let conclusion = start + so.len()..sentence.end;
-    let values = items(text, conclusion, found).iter().any(|item| matches!(item, Item::Value(_)));
-    (!values).then(|| word(text, start..sentence.end, language))?
+    let so = place_of(so, text);
+    let values = items(text, so.end..sentence.end, found).iter().any(|item| matches!(item, Item::Value(_)));
+    word(text, so.start..sentence.end, language).filter(|_| !values)
 }
 
 /// The word that a sentence gives: its reply to a question whether, or a name after the copula.
@@ -461,8 +460,7 @@ pub(super) fn word(text: &str, sentence: Range<usize>, language: &Language) -> O
         && language.is(copula, Role::Copula)
         && language.is(article, Role::Definite)
     {
-        let at = name.as_ptr() as usize - text.as_ptr() as usize;
-        return Some(at..at + name.len());
+        return Some(place_of(name, text));
     }
     // A conclusion that ends in one or two words after its copula, or a statement in a reply.
     let end = part.find(": ").unwrap_or(part.trim_end().trim_end_matches(['.', '!']).len());

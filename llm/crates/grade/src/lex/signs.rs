@@ -4,19 +4,8 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use super::Token;
+use crate::named::find;
 use crate::node::{Function, Logic, Relation};
-
-/// Defines a function that finds a variant by its name.
-macro_rules! find {
-    ($find:ident $type:ident: $($name:ident)+) => {
-        fn $find(name: &str) -> Option<$type> {
-            match name {
-                $(stringify!($name) => Some($type::$name),)+
-                _ => None,
-            }
-        }
-    };
-}
 
 find! { plain Token: Bang Bar Binom BraceClose BraceOpen Caret Cell Choose Circ Cross Colon Degree Divide Dots
     Frac Imaginary Implies

@@ -292,27 +292,18 @@ impl Parser<'_> {
                 let braced = matches!(index, [Token::BraceOpen, .., Token::BraceClose]);
                 braced && !index[1..index.len() - 1].contains(&Token::BraceClose) || index.len() == 1
             }
-            // `B^{-1}`
+            // `f^{-1}(x)`, `B^{-1}`
             [
                 Token::Caret,
                 Token::BraceOpen,
                 Token::Minus,
                 Token::Number { digits, .. },
                 Token::BraceClose,
-            ] if digits == "1"
-                && matches!(first, Token::Symbol(name) if name.starts_with(char::is_uppercase)) =>
-            {
-                true
-            }
-            // `f^{-1}(x)`
-            [
-                Token::Caret,
-                Token::BraceOpen,
-                Token::Minus,
-                Token::Number { .. },
-                Token::BraceClose,
                 more @ ..,
-            ] => arguments(more),
+            ] => {
+                let capital = matches!(first, Token::Symbol(name) if name.starts_with(char::is_uppercase));
+                arguments(more) || more.is_empty() && digits == "1" && capital
+            }
             _ => arguments(rest),
         }
     }

@@ -172,12 +172,11 @@ pub(super) fn half_of_day(value: Node, unit: &Unit) -> Result<Node, Node> {
 
 /// The derivative `\frac{d^n y}{dx^n}`, of which the letters d do not cancel.
 pub(super) fn derivative(top: &Node, bottom: &Node) -> Option<Node> {
-    let order = |node: &Node| match node {
-        Node::Symbol(d) if matches!(d.as_str(), "d" | "partial") => Some((d.clone(), "1".to_owned())),
+    // A symbol and its power.
+    let raised = |node: &Node| match node {
+        Node::Symbol(name) => Some((name.clone(), None)),
         Node::Power(base, n) => match &**base {
-            Node::Symbol(d) if matches!(d.as_str(), "d" | "partial") => {
-                Some((d.clone(), n.as_integer()?.to_string()))
-            }
+            Node::Symbol(name) => Some((name.clone(), Some(n.as_integer()?.to_string()))),
             _ => None,
         },
         _ => None,
@@ -187,21 +186,16 @@ pub(super) fn derivative(top: &Node, bottom: &Node) -> Option<Node> {
         Node::Product(factors) => (&factors.first()?.1, &factors[1..]),
         alone => (alone, &[][..]),
     };
-    let (d, n) = order(first)?;
-    let by = |(divides, factor): &(bool, Node)| match factor {
-        _ if *divides => None,
-        Node::Symbol(name) => Some(name.clone()),
-        Node::Power(base, n) => match &**base {
-            Node::Symbol(name) => Some(format!("{name}^{}", n.as_integer()?)),
-            _ => None,
-        },
-        _ => None,
+    let (d, n) = raised(first).filter(|(d, _)| matches!(d.as_str(), "d" | "partial"))?;
+    let by = |(divides, factor): &(bool, Node)| match raised(factor).filter(|_| !divides)? {
+        (name, Some(n)) => Some(format!("{name}^{n}")),
+        (name, None) => Some(name),
     };
     let by: Vec<String> = below.iter().map(by).collect::<Option<_>>()?;
     if by.len() < 2 || by[0] != d {
         return None;
     }
-    let name = format!("{d}{n}/{}", by.join(" "));
+    let name = format!("{d}{}/{}", n.unwrap_or("1".to_owned()), by.join(" "));
     Some(match of {
         [] => Node::Symbol(name),
         [(false, one)] => Node::Apply(name, vec![one.clone()]),

@@ -28,26 +28,13 @@ fn unit(value: Node, name: &str) -> Node {
 fn trees_written_out() {
     let x = || Node::Symbol("x".into());
     let plus = |a: Node, b: Node| Node::Sum(vec![(Sign::Plus, a), (Sign::Plus, b)]);
-    assert_eq!(strict("0 and 4"), Node::List(vec![n(0), n(4)]));
-    assert_eq!(strict("2 + 3\\text{ cm}"), unit(plus(n(2), n(3)), "cm"));
     assert_eq!(strict("-x\\text{ cm}"), Node::Sum(vec![(Sign::Minus, unit(x(), "cm"))]));
     assert_eq!(strict("1\\text{ cm}+2\\text{ cm}"), plus(unit(n(1), "cm"), unit(n(2), "cm")));
     assert_eq!(strict("5''"), unit(n(5), "''"));
     assert_eq!(strict("5'"), unit(n(5), "'"));
-    assert_eq!(strict("(5\\text{ cm})'"), unit(n(5), "cm"));
-    assert_eq!(strict("5€"), unit(n(5), "euro"));
-    assert_eq!(strict("20\\text{ degrees }C"), unit(n(20), "degree-C"));
     assert_eq!(strict("e_2"), Node::Symbol("e_2".into()));
     assert_eq!(strict("i_2"), Node::Symbol("i_2".into()));
     assert_eq!(strict("\\bar x"), Node::Symbol("bar x".into()));
-    assert_eq!(strict("\\bar{5}"), n(5));
-    let minutes = |value: i64, parts: i64| Node::Product(vec![(false, n(value)), (true, n(parts))]);
-    let degrees = |parts: Vec<Node>| {
-        Node::Degrees(Box::new(Node::Sum(parts.into_iter().map(|part| (Sign::Plus, part)).collect())))
-    };
-    assert_eq!(strict("90^\\circ 30'"), degrees(vec![n(90), minutes(30, 60)]));
-    assert_eq!(strict("90^\\circ 30''"), degrees(vec![n(90), minutes(30, 3600)]));
-    assert_eq!(strict("90^\\circ 30' 20''"), degrees(vec![n(90), minutes(30, 60), minutes(20, 3600)]));
     let equation = Node::Chain(Box::new(Node::Symbol("f''".into())), vec![(Relation::Equal, n(5))], true);
     assert_eq!(strict("f''=5"), equation);
     for power in ["\\mathbb{R}^{+1}", "\\mathbb{R}^{-1}", "\\mathbb{R}^2"] {
@@ -61,11 +48,12 @@ fn trees_written_out() {
 #[test]
 fn spellings_make_one_tree_or_none() {
     let all = cases(include_str!("cases.tsv"));
-    assert_eq!(all.len(), 62);
+    assert_eq!(all.len(), 77);
     agree(all.iter().map(|(section, fields)| {
-        let found = read(&fields[0], STRICT);
-        let other = read(&fields[1], STRICT);
-        let agrees = match (*section, &found) {
+        let lenient = section.strip_prefix("lenient: ");
+        let spelling = if lenient.is_some() { WIDE } else { STRICT };
+        let (found, other) = (read(&fields[0], spelling), read(&fields[1], spelling));
+        let agrees = match (lenient.unwrap_or(section), &found) {
             ("same", _) => found.is_ok() && found == other,
             (_, Err(reason)) => reason.to_string().contains(&fields[1]),
             _ => false,
@@ -83,17 +71,10 @@ fn the_lenient_rules_read_endings_and_units_in_words() {
     for (text, spelling) in [("21^{\\text{st}}", STRICT), ("3^{rd}", STRICT), ("5^{\\text{ab}}", WIDE)] {
         assert!(matches!(read(text, spelling), Ok(Node::Power(..))), "{text}");
     }
-    assert_eq!(wide("x+10^{}"), wide("x+10"));
-    assert_eq!(wide("{2^{n}}"), wide("2^n"));
-    assert!(read("2^}", WIDE).is_err());
-
     assert_eq!(wide("5\\text{ cm and m}"), unit(n(5), "cm m"));
     assert_eq!(strict("5\\text{ cm and m}"), Node::Unit(Box::new(n(5)), Unit::Noun("cm and m".into())));
-    assert_eq!(wide("72\\text{ km per hour}"), wide("72\\text{ km/hour}"));
     let time = wide("3 hours 20 minutes");
     assert!(matches!(&time, Node::Unit(sum, Unit::Measure(_)) if matches!(**sum, Node::Sum(_))), "{time:?}");
-    assert_eq!(wide("3 hours and 20 minutes"), time);
-    assert!(read("3 hours 4 hours", WIDE).is_err());
 }
 
 #[test]
