@@ -317,7 +317,8 @@ fn statement_from(text: &str, place: Range<usize>, rule: FoundBy) -> Option<Foun
 
 /// True for a number with which the words next to it do something: `7 squared`, `half of 7`, `7 less than 20`.
 fn is_operand(text: &str, place: &Range<usize>) -> bool {
-    const AFTER: &str = "squared|cubed|factorial|choose|dozen|less|fewer|more|th|st|nd|rd|plus|minus|divided";
+    const AFTER: &str =
+        "squared|cubed|factorial|choose|dozen|less|fewer|more|th|st|nd|rd|plus|minus|divided|modulo";
     const BEFORE: &str =
         "square|cube|root|half|twice|double|triple|third|quarter|logarithm|reciprocal|inverse|negation";
     let words = |text: &'_ str| text.to_lowercase();
