@@ -101,8 +101,8 @@ impl Gold {
     /// # Ok::<(), grpo_lambda_grade::GoldError>(())
     /// ```
     pub fn leniencies(&self) -> Rules {
-        let of = |(text, _): &(String, Answer)| Answer::read_by(text, Rules::LENIENT).leniencies();
-        self.golds.iter().map(of).fold(Rules::NONE, Rules::and)
+        let lenient = |(text, _): &(String, Answer)| Answer::read_by(text, Rules::LENIENT).leniencies();
+        self.golds.iter().map(lenient).fold(Rules::NONE, Rules::and)
     }
 
     /// Compares an answer with this reference.

@@ -193,7 +193,7 @@ pub(super) fn is_remark(sentence: &str, language: &Language) -> bool {
         .filter(|w| !w.is_empty())
         .collect();
     let opens = |role| words.iter().take(4).any(|w| language.is(w, role));
-    // `check again` works it out anew, and books are checked out.
+    // `check again` works it out once more, and books are checked out.
     let checks = |i: usize| words[i] == "check" && !matches!(words.get(i + 1), Some(&("again" | "out")));
     let confirms =
         || words.iter().any(|w| language.is(w, Role::Confirm)) || (0..words.len().min(4)).any(checks);
