@@ -6,17 +6,24 @@ learn.py all CSV SEED_CSV... [--head TEXT] those of all seeds as one: difference
                                            p of a sign flip (0.03125 at best with six seeds)
 learn.py steps RUN CSV [--head TEXT]       what the steps of RL in RUN say of ratios: with one update on a rollout they are exactly 1 and nothing
                                            is clipped; the exit code is 1 where it is otherwise
+learn.py proof CSV CPU_RUN RUN... [--head TEXT] the first supervised step and the answers of runs against those of the same run on the CPU in f32,
+                                           each named DEVICE-DTYPE; the exit code is 1 beyond BOUNDS
 """
 
 import argparse
 import csv
 import itertools
+import json
 import pathlib
 import sys
 
 COLUMNS = ["seed", "method", "problems", "before", "after"]
 ON_POLICY = {"ratio_max": 1, "trace_ratio_max": 1, "clip_fraction_low": 0, "clip_fraction_high": 0}
 STEP = ["step", *ON_POLICY, "logp_error", "logp_error_max", "reward", "grad_norm"]
+
+# Relative differences of the mean log-probability and of the gradient's norm, and the least share of equal answers.
+BOUNDS = {"f32": (1e-4, 1e-3, 0.97), "bf16": (2e-2, 5e-2, 0.7)}
+PROOF = ["run", "loss", "grad_norm", "accuracy", "problems", "loss_apart", "grad_norm_apart", "same_answers"]
 
 
 def read(path):
@@ -73,6 +80,24 @@ def off_policy(rows):
     return apart if rows else ["no step of RL"]
 
 
+def proof(runs):
+    """A row per run, and what is beyond the bounds of its type."""
+    rows, apart, first = [], [], None
+    for run in map(pathlib.Path, runs):
+        log = read(run / "metrics.csv")
+        loss, norm = (float(log[0][name]) for name in ["loss", "grad_norm"])
+        with open(run / "held_out_start.jsonl", encoding="utf-8") as lines:
+            answers = [json.loads(line)["completion"]["text"] for line in lines]
+        first = first or (loss, norm, answers)
+        off = [abs(loss / first[0] - 1), abs(norm / first[1] - 1), sum(a == b for a, b in zip(answers, first[2])) / len(answers)]
+        accuracy = [row["eval_accuracy"] for row in log if row["eval_accuracy"]][-1]
+        rows.append([run.name, loss, norm, accuracy, len(answers), *off])
+        most = BOUNDS[run.name.split("-")[-1]]
+        if not (off[0] <= most[0] and off[1] <= most[1] and off[2] >= most[2]):
+            apart.append(f"{run.name}: {off} is beyond {most}")
+    return rows, apart
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     kinds = p.add_subparsers(dest="kind", required=True)
@@ -85,7 +110,10 @@ def main():
     steps = kinds.add_parser("steps")
     steps.add_argument("run")
     steps.add_argument("csv")
-    for kind in [one, every, steps]:
+    against = kinds.add_parser("proof")
+    against.add_argument("csv")
+    against.add_argument("runs", nargs="+")
+    for kind in [one, every, steps, against]:
         kind.add_argument("--head", default="")
     a = p.parse_args()
     if a.kind == "seed":
@@ -97,6 +125,11 @@ def main():
         write(a.csv, a.head, STEP, [[r[name] for name in STEP] for r in rows])
         apart = off_policy(rows)
         print("\n".join(apart[:5]) or f"{len(rows)} steps: every ratio is 1, and nothing is clipped")
+        sys.exit(1 if apart else 0)
+    elif a.kind == "proof":
+        rows, apart = proof(a.runs)
+        write(a.csv, a.head, PROOF, rows)
+        print("\n".join(apart) or f"{len(rows)} runs agree")
         sys.exit(1 if apart else 0)
     else:
         rows = [row for path in a.seeds for row in read(path)]

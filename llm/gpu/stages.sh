@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # stages.sh STAGE OUT [--rehearse] - what is to be learnt on a machine with a CUDA card, in stages of less than ten minutes.
 #
+#   pretrained  SmolLM2-135M: proof on its weights, the experiment       OUT/gpu_pretrained_proof.csv, OUT/gpu_pretrained_runs.csv,
+#           of paper/protocols/pretrained.toml, GSM8K, a step's speed   OUT/gpu_pretrained_speed.csv; the first stage on a card
 #   quick   every kernel at small sizes, the tests that need a card   OUT/gpu_quick.csv, OUT/gpu_bench.csv,
 #           where they are packed, two steps with the memory watched  OUT/gpu_memory.csv
 #   memory  the small sizes under compute-sanitizer, where it is      OUT/gpu_sanitizer.csv
@@ -23,6 +25,9 @@
 # METHODS=...   methods of learn, as llm-train compare takes them
 # COMMIT=...    the commit, where there is no git
 # PYTHON=...    the python3 that has torch
+# PRETRAINED=DIR  of pretrained: SmolLM2-135M-Instruct.Q4_1.gguf in pieces (split -b 33M MODEL.gguf DIR/smollm2.gguf.) with SHA256 of the whole, and
+#               wheels of numpy, gguf, ml_dtypes, safetensors and tokenizers where the card's Python lacks them
+# GSM8K=FILE    of pretrained: rows with worked answers
 #
 # --rehearse    every stage on a machine without a card: kernels on the PTX machine of the tests, benchmarks of true size counted by a dry
 #               run, training in miniature on the CPU, tools of CUDA left out of their commands. Its numbers mean nothing; its files say so.
@@ -31,7 +36,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 stage=${1:-} out=${2:-} mode=${3:-}
-usage() { sed -n '2,31p' "$0" >&2; exit 2; }
+usage() { sed -n '2,36p' "$0" >&2; exit 2; }
 [ -n "$stage" ] && [ -n "$out" ] || usage
 case $mode in '') rehearse= ;; --rehearse) rehearse=1 ;; *) usage ;; esac
 
@@ -270,6 +275,80 @@ torch() {
   fi
 }
 
+# The checkpoint from its pieces, in OUT/work/smollm2; in a rehearsal without pieces a model in miniature.
+pretrained_model() {
+  local model=$out/work/smollm2 gguf=$out/work/smollm2.gguf site=$out/work/site
+  [ ! -e "$model/config.json" ] || return 0
+  if [ -z "${PRETRAINED:-}" ]; then
+    [ -n "$rehearse" ] || { say "PRETRAINED names no folder with the model's pieces"; return 1; }
+    $llm train --preset tiny --run "$out/work/bench-model" model.hidden=32 model.layers=2 model.intermediate=64 model.heads=2 sft.steps=2 rl.steps=0 eval.n=4 >&2
+    $llm export --model "$out/work/bench-model" --out "$model" >&2
+    return
+  fi
+  cat "$PRETRAINED"/smollm2.gguf.* >"$gguf"
+  [ "$(sha256sum <"$gguf" | cut -d' ' -f1)" = "$(cut -d' ' -f1 "$PRETRAINED/SHA256")" ] || { say "$PRETRAINED: the pieces are not the whole of SHA256"; return 1; }
+  mkdir -p "$site"
+  for wheel in "$PRETRAINED"/*.whl; do [ ! -e "$wheel" ] || $python -m zipfile -e "$wheel" "$site"; done
+  # By its path alone, because its folder has files of the names of packages.
+  PYTHONPATH=$site:${PYTHONPATH:-} $python -c 'import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name="__main__")' \
+    bindings/python/python/grpo_lambda/gguf.py "$gguf" "$model" >&2
+}
+
+# One supervised step and the answers to 98 held-out problems, on the CPU in f32 and on the card in f32 and bf16: loss, gradient, accuracy, equal answers.
+pretrained_proof() {
+  local kind run all=() settings=(sft.steps=1 sft.batch=16 sft.lr=1e-12 rl.max_new_tokens=40 "$@")
+  for kind in cpu-f32 cuda-f32 cuda-bf16; do
+    run=$out/work/proof/$kind
+    all+=("$run")
+    [ ! -e "$run/summary.json" ] || continue
+    in_time
+    local where=(device="${kind%-*}" dtype="${kind#*-}")
+    [ -z "$rehearse" ] || where=(device=cpu)
+    local status=0
+    timeout -s INT -k 15 "$(left)" $llm sft --preset smollm2 --run "$run" "model.checkpoint=$out/work/smollm2" "${settings[@]}" "${where[@]}" >&2 || status=$?
+    case $status in 0) ;; 124 | 130 | 137) out_of_time ;; *) failed "the proof on $kind failed with $status"; return ;; esac
+    rm -rf "$run/checkpoints"
+  done
+  $python "$here/learn.py" proof "$out/gpu_pretrained_proof.csv" "${all[@]}" --head "$(head_of "llm-train sft --preset smollm2 ${settings[*]}")" || failed "the card disagrees with the CPU"
+}
+
+# Parts of at most BUDGET seconds: the same command goes on. llm/gpu/README.md has the seconds of each, counted before.
+pretrained() {
+  local protocol=paper/protocols/pretrained.toml also=(device=cuda dtype=bf16) small=() method run status
+  local speed=(--prompts 8 --group 8 --prompt-tokens 64 --completion 64 --steps 5 --warmup 2)
+  if [ -n "$rehearse" ]; then
+    also=(device=cpu) small=(--small) speed=(--prompts 1 --group 2 --prompt-tokens 8 --completion 8 --steps 1 --warmup 1)
+    [ -n "${PRETRAINED:-}" ] || also+=(task.template=line)
+  fi
+  pretrained_model
+  pretrained_proof "${also[@]:1}"
+  in_time
+  status=0
+  timeout -k 15 "$(left)" $python llm/scripts/pretrained.py run $protocol "$out/work/pretrained" --program "$llm" --checkpoint "$out/work/smollm2" \
+    --also "${also[*]}" "${small[@]}" >&2 || status=$?
+  $python llm/scripts/pretrained.py rows $protocol "$out/work/pretrained" "$out/gpu_pretrained_runs.csv" "${small[@]}" >&2
+  case $status in 0) ;; 124 | 137) out_of_time ;; *) failed "the runs failed with $status" ;; esac
+  mkdir -p "$out/work/speed"
+  keep "$out/work/speed/ours.json" $llm bench "$out/work/smollm2" --device $device "${speed[@]}"
+  if $python -c 'import torch' 2>/dev/null; then
+    keep "$out/work/speed/torch.json" $python "$here/torch_step.py" --shape "$([ -n "$rehearse" ] && echo tiny || echo smollm2)" --device "$([ -n "$rehearse" ] && echo cpu || echo cuda)" "${speed[@]}"
+  else
+    say "no torch here: PYTHON names a python3 that has it"
+  fi
+  $python "$here/collect.py" "$out/gpu_pretrained_speed.csv" --head "$(head_of "bench and torch_step.py ${speed[*]}")" "$out"/work/speed/*.json
+  if [ -z "${GSM8K:-}" ]; then say "no GSM8K: its runs are left out"; return; fi
+  for method in grpo grpo_lambda; do
+    run=$out/work/gsm8k-$method
+    [ ! -e "$run/end.json" ] || continue
+    in_time
+    local settings=("task.data=$GSM8K" rl.max_new_tokens=512 rl.steps=100 eval.every=25 checkpoint.every=10 "method.name=$method" "${also[@]}")
+    [ -z "$rehearse" ] || settings+=(rl.max_new_tokens=8 rl.steps=1 rl.prompts_per_step=1 eval.n=4)
+    status=0
+    timeout -s INT -k 15 "$(left)" $llm train --preset smollm2 --run "$run" "model.checkpoint=$out/work/smollm2" "${settings[@]}" >&2 || status=$?
+    case $status in 0) cp "$run/metrics.csv" "$out/gpu_pretrained_gsm8k_$method.csv" ;; 124 | 130 | 137) out_of_time ;; *) failed "GSM8K with $method failed with $status" ;; esac
+  done
+}
+
 # Stages with their seconds. A stage that is out of time or fails does not keep the others from their share. each NAME:SECONDS...
 each() {
   local one begun
@@ -290,7 +369,7 @@ show() {
 }
 
 case $stage in
-  quick | memory | check | bench | profile | steps | torch | learn) "$stage" ;;
+  pretrained | quick | memory | check | bench | profile | steps | torch | learn) "$stage" ;;
   thirty)
     export SEEDS=${SEEDS:-0}
     each quick:90 memory:150 check:240 bench:300 profile:240 steps:60 torch:100 learn:180

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Runs paper/protocols/pretrained.toml, and writes its rows.
 
-    pretrained.py run  PROTOCOL WORK [--program llm-train] [--checkpoint smollm2]
+    pretrained.py run  PROTOCOL WORK [--program llm-train] [--checkpoint smollm2] [--also "device=cuda dtype=bf16"]
     pretrained.py rows PROTOCOL WORK paper/data/pretrained_runs.csv
     pretrained.py plan PROTOCOL
 
 `run` makes the supervised start of a seed when it is first needed, and then every run that WORK lacks: selection first, then for each evaluation
 seed all methods that choose their own rate, then the others. A run is one process of llm-train, which is killed after the exam that ends the
-budget; one that was interrupted is made again from its start. `rows` reads WORK/runs and needs no model.
+budget; one that was interrupted is made again from its start. `rows` reads WORK/runs and needs no model. --small rehearses: two rates, one seed to choose
+them and two to compare, a budget of 200 tokens, an exam a step.
 """
 import argparse
 import csv
@@ -91,9 +92,15 @@ def cpu_seconds_of_children():
 
 
 class Study:
-    def __init__(self, protocol, work):
+    def __init__(self, protocol, work, small=False):
         with open(protocol, "rb") as file:
             self.p = tomllib.load(file)
+        if small:
+            seeds = self.p["seeds"]
+            self.p |= {"budget": 200, "rates": self.p["rates"][:2], "seeds": {"selection": seeds["selection"][:1], "evaluation": seeds["evaluation"][:2]}}
+            self.p["setup"]["start"]["steps"] = 1
+            rl = self.p["setup"]["rl"]
+            rl["settings"] = [word for word in rl["settings"] if not word.startswith("eval.every")] + ["eval.every=1"]
         self.work = Path(work)
         self.setup = self.p["setup"]
         self.rates_of = self.setup["rates_of"]
@@ -159,8 +166,8 @@ class Study:
 
 
 class Runner:
-    def __init__(self, study, program, checkpoint):
-        self.s, self.program, self.checkpoint, self.child = study, program, checkpoint, None
+    def __init__(self, study, program, checkpoint, also):
+        self.s, self.program, self.checkpoint, self.also, self.child = study, program, checkpoint, also, None
         signal.signal(signal.SIGTERM, self.stopped)
         signal.signal(signal.SIGINT, self.stopped)
 
@@ -170,7 +177,7 @@ class Runner:
         sys.exit("stopped; the same command goes on")
 
     def call(self, *arguments):
-        self.child = subprocess.Popen([self.program, *map(str, arguments)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.child = subprocess.Popen([*self.program, *map(str, arguments)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         _, errors = self.child.communicate()
         if self.child.returncode:
             sys.exit(f"{' '.join(map(str, arguments))}: {errors[-2000:]}")
@@ -186,7 +193,7 @@ class Runner:
         data.write_text("".join(json.dumps(row) + "\n" for row in demonstrations(seed)))
         start = self.s.setup["start"]
         common = [f"model.checkpoint={self.checkpoint}", f"task.data={data}", f"seed={seed}", f"sft.steps={start['steps']}"]
-        self.call("sft", "--preset", "smollm2", "--run", run, *common, *start["settings"])
+        self.call("sft", "--preset", "smollm2", "--run", run, *common, *start["settings"], *self.also)
         part = out.parent / f"{seed}.part"
         shutil.rmtree(part, ignore_errors=True)
         self.call("export", "--model", run, "--out", part)
@@ -199,8 +206,8 @@ class Runner:
         method = self.s.methods[name]
         own = [word if word.startswith("rl.") else f"method.{word}" for word in method.get("settings", "").split()]
         return [
-            self.program, "train", "--preset", "smollm2", "--run", folder, f"model.checkpoint={start}", f"seed={seed}", f"rl.lr={rate}",
-            *self.s.setup["rl"]["settings"], f"method.name={method['method']}", *own,
+            *self.program, "train", "--preset", "smollm2", "--run", folder, f"model.checkpoint={start}", f"seed={seed}", f"rl.lr={rate}",
+            *self.s.setup["rl"]["settings"], f"method.name={method['method']}", *own, *self.also,
         ]  # fmt: skip
 
     def run(self, key):
@@ -209,20 +216,27 @@ class Runner:
         folder.mkdir(parents=True)
         with open(f"{folder}.err", "w") as errors:
             self.child = subprocess.Popen(list(map(str, self.command(key, folder, start))), stdout=subprocess.DEVNULL, stderr=errors)
-        exams, tokens, before = [], 0, cpu_seconds_of_children()
+        exams, tokens, before, size = [], 0, cpu_seconds_of_children(), 0
         while True:
-            time.sleep(0.5)
+            time.sleep(0.05)
             has_ended = self.child.poll() is not None
-            log = jsonl(folder / "metrics.jsonl") if (folder / "metrics.jsonl").exists() else []
+            metrics = folder / "metrics.jsonl"
+            if not has_ended and (not metrics.exists() or metrics.stat().st_size == size):
+                continue
+            log = jsonl(metrics) if metrics.exists() else []
             for step in [line["step"] for line in log if line["stage"] == "eval" and line["step"] not in exams]:
                 if self.keep(folder, step):
                     exams.append(step)
                     tokens = sum(line["tokens"] for line in log if line["stage"] == "rl" and line["step"] < step)
+            passed = [line["step"] for line in log if line["stage"] == "eval"]
+            size = metrics.stat().st_size if passed == exams else 0
             if tokens >= self.s.p["budget"] or has_ended:
                 break
         self.child.kill()
         self.child.wait()
         seconds = cpu_seconds_of_children() - before
+        if exams != passed[: len(exams)]:
+            return f"failed: of the exams {passed} those of {exams} were kept"
         ended = "budget" if tokens >= self.s.p["budget"] else "not_finite"
         if ended == "not_finite" and "not finite" not in Path(f"{folder}.err").read_text():
             return f"failed, see {folder}.err"
@@ -246,9 +260,8 @@ class Runner:
         return True
 
 
-def run(study, program, checkpoint):
+def run(study, runner):
     keys, failures = list(study.keys()), 0
-    runner = Runner(study, program, checkpoint)
     for number in range(len(keys)):
         key = list(study.keys())[number]  # with the rate that selection has chosen by now
         if study.is_done(key):
@@ -280,10 +293,12 @@ def main():
     parser.add_argument("out", nargs="?")
     parser.add_argument("--program", default="llm-train")
     parser.add_argument("--checkpoint", default="smollm2")
+    parser.add_argument("--also", default="", help="settings of every command of llm-train")
+    parser.add_argument("--small", action="store_true", help="a rehearsal")
     given = parser.parse_args()
-    study = Study(given.protocol, given.work)
+    study = Study(given.protocol, given.work, given.small)
     if given.task == "run":
-        run(study, given.program, Path(given.checkpoint).resolve())
+        run(study, Runner(study, given.program.split(), Path(given.checkpoint).resolve(), given.also.split()))
     elif given.task == "rows":
         rows(study, given.out or parser.error("rows needs a file: pretrained.py rows PROTOCOL WORK FILE"))
     else:

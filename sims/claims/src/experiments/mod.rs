@@ -23,6 +23,7 @@ pub mod length_bonus;
 pub(crate) mod noise_rewards;
 pub mod paper_audit;
 pub(crate) mod prefix_values;
+mod pretrained;
 mod sampler;
 mod theorem_1;
 mod traces;
@@ -50,6 +51,7 @@ pub static REGISTRY: &[&Experiment] = &[
     &sampler::EXPERIMENT,
     &addition::EXPERIMENT,
     &chain::EXPERIMENT,
+    &pretrained::EXPERIMENT,
     &paper_audit::EXPERIMENT,
 ];
 

@@ -15,6 +15,7 @@ mod noise_rewards;
 mod notebooks;
 mod paper;
 mod paper_audit;
+mod pretrained;
 
 use grpo_lambda_stats::table::Table;
 use std::path::{Path, PathBuf};

@@ -8,7 +8,7 @@ use grpo_lambda_trials::{Difference, Verdict as Effect};
 
 /// The outcome of a prediction. A gain that is denied is refuted by a gain alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(in crate::experiments) enum Outcome {
     Held,
     Open,
     Failed,
@@ -16,7 +16,7 @@ pub(super) enum Outcome {
 
 impl Outcome {
     /// The outcome of "gains": it fails if the difference is lower or equivalent.
-    fn gains(effect: Effect) -> Outcome {
+    pub(in crate::experiments) fn gains(effect: Effect) -> Outcome {
         match effect {
             Effect::Higher => Outcome::Held,
             Effect::Lower | Effect::Equivalent => Outcome::Failed,
@@ -25,7 +25,7 @@ impl Outcome {
     }
 
     /// The outcome of "does not gain": it fails if the difference is higher.
-    fn does_not_gain(effect: Effect) -> Outcome {
+    pub(in crate::experiments) fn does_not_gain(effect: Effect) -> Outcome {
         match effect {
             Effect::Higher => Outcome::Failed,
             Effect::Lower | Effect::Equivalent => Outcome::Held,
@@ -34,7 +34,7 @@ impl Outcome {
     }
 
     /// The outcome of a prediction with two parts.
-    fn and(self, other: Outcome) -> Outcome {
+    pub(in crate::experiments) fn and(self, other: Outcome) -> Outcome {
         match [self, other] {
             [Outcome::Held, Outcome::Held] => Outcome::Held,
             both if both.contains(&Outcome::Failed) => Outcome::Failed,
@@ -50,7 +50,7 @@ impl Outcome {
         }
     }
 
-    fn verdict(self) -> Verdict {
+    pub(in crate::experiments) fn verdict(self) -> Verdict {
         match self {
             Outcome::Held => Verdict::Holds,
             Outcome::Open => Verdict::Inconclusive("a comparison is inconclusive".into()),
@@ -155,18 +155,21 @@ fn summary(n: &Numbers, found: &[(Outcome, Finding)]) -> Finding {
 /// A gain that no prediction names. Where the sign flips show an effect and the interval does not, nothing is reported.
 fn gain(n: &Numbers, [key, statement]: [&'static str; 2], pair: [&str; 2]) -> Option<Finding> {
     let d = n.family(pair[0], pair[1])?;
-    let verdict = match (d.verdict(n.study.margin), Shown::by_interval(d.interval)) {
-        (Effect::Equivalent, _) => {
-            Verdict::Fails(format!("the two are equivalent within {}", n.study.margin))
-        }
+    let verdict = verdict_on_gain(d, d.verdict(n.study.margin), n.study.margin);
+    Some(with(Finding::new(key, statement, verdict), n, pair, d))
+}
+
+/// The verdict on "gains" by the reading of a difference and by its interval.
+pub(in crate::experiments) fn verdict_on_gain(d: &Difference, effect: Effect, margin: f64) -> Verdict {
+    match (effect, Shown::by_interval(d.interval)) {
+        (Effect::Equivalent, _) => Verdict::Fails(format!("the two are equivalent within {margin}")),
         (Effect::Higher, Shown::Gain) => Verdict::Holds,
         (Effect::Lower, Shown::Loss) => Verdict::Fails("it loses".into()),
         (Effect::Inconclusive, _) => Verdict::Inconclusive("no difference is shown".into()),
         (Effect::Higher | Effect::Lower, _) => {
             Verdict::Inconclusive("the sign flips show a difference and the interval does not".into())
         }
-    };
-    Some(with(Finding::new(key, statement, verdict), n, pair, d))
+    }
 }
 
 fn gains(n: &Numbers) -> impl Iterator<Item = Finding> {

@@ -7,9 +7,9 @@
 //! first, and this claim reads their file. What versions 4 and 5 (`chain.toml`) measured is in [`earlier`] and [`updates`].
 
 mod earlier;
-mod findings;
+pub(super) mod findings;
 pub(crate) mod rows;
-mod shown;
+pub(super) mod shown;
 #[cfg(test)]
 mod tests;
 mod updates;

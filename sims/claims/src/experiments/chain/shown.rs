@@ -14,7 +14,7 @@ use grpo_lambda_stats::table::Table;
 use grpo_lambda_stats::{Interval, t_interval};
 use grpo_lambda_trials::Verdict;
 
-fn word(verdict: Verdict) -> &'static str {
+pub(in crate::experiments) fn word(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Higher => "higher",
         Verdict::Lower => "lower",

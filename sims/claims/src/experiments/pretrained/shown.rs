@@ -1,0 +1,166 @@
+//! Findings and tables.
+
+use super::{CLAMP, Compared, EXPERIMENT, Evaluated, GRPO, Numbers, PAPER, TRACE};
+use crate::experiment::{Finding, Verdict};
+use crate::experiments::chain::findings::{Outcome, verdict_on_gain};
+use crate::experiments::chain::shown::word;
+use crate::experiments::common::record::{Record, table, yes};
+use crate::experiments::common::{Shown, holds_or};
+use crate::figure::{Axis, Figure, Panel};
+use grpo_lambda_stats::t_interval;
+use grpo_lambda_stats::table::Table;
+use grpo_lambda_trials::Verdict as Effect;
+
+fn with(finding: Finding, pair: &Compared) -> Finding {
+    let name = format!("{} minus {}", pair.pair.method, pair.pair.with);
+    finding
+        .interval(name.clone(), pair.difference.interval)
+        .value(format!("{name}: corrected p"), pair.difference.corrected)
+}
+
+fn credit(n: &Numbers) -> Finding {
+    let Some(pair) = n.pair(PAPER, GRPO) else {
+        let reason = "not every run of its protocol is there, and nothing is concluded before";
+        return Finding::new("credit", EXPERIMENT.claim, Verdict::Inconclusive(reason.into()));
+    };
+    let verdict = verdict_on_gain(&pair.difference, pair.effect(n.study.margin), n.study.margin);
+    let finding = with(Finding::new("credit", EXPERIMENT.claim, verdict), pair)
+        .value("tokens of the budget", n.study.budget)
+        .value("seeds", n.study.seeds.evaluation.len())
+        .value("margin of equivalence", n.study.margin);
+    finding.rows("compared", &[]).note(
+        "Mean held-out accuracy over the budget of sampled tokens, paired by seed, each method at the rate that other seeds chose, Student's t at 95 %, Holm over the protocol's comparisons.",
+    )
+}
+
+fn learns(n: &Numbers) -> Finding {
+    let own = n.methods.iter().filter(|method| !n.study.setup.rates_of.contains_key(&method.name));
+    let flat: Vec<&str> = own.filter(|method| method.gains[0].low <= 0.0).map(|m| m.label.as_str()).collect();
+    let verdict = holds_or(flat.is_empty(), format!("not shown of {}", flat.join(", ")));
+    Finding::new("learns", "P1: Every method that chooses its own rate raises held-out accuracy", verdict)
+        .rows("", &["label", "rate", "accuracy", "gain", "gain_low", "gain_high", "read_gain", "length"])
+}
+
+/// A prediction on accuracy.
+fn accuracy(
+    n: &Numbers,
+    [key, statement]: [&str; 2],
+    pair: [&str; 2],
+    judge: fn(Effect) -> Outcome,
+) -> Option<Finding> {
+    let pair = n.pair(pair[0], pair[1])?;
+    Some(with(Finding::new(key, statement, judge(pair.effect(n.study.margin)).verdict()), pair))
+}
+
+/// A prediction on lengths: differences of one sign, which an interval on the other side of 0 refutes.
+fn length(n: &Numbers, [key, statement]: [&str; 2], pairs: &[[&str; 2]], expected: Shown) -> Option<Finding> {
+    let mut outcome = Outcome::Held;
+    let mut finding = Finding::new(key, statement, Verdict::Holds);
+    for [method, with] in pairs {
+        let difference = n.length(method, with)?;
+        outcome = outcome.and(match Shown::by_interval(difference) {
+            Shown::Neither => Outcome::Open,
+            shown if shown == expected => Outcome::Held,
+            Shown::Gain | Shown::Loss => Outcome::Failed,
+        });
+        finding = finding.interval(format!("{method} minus {with}, tokens"), difference);
+    }
+    finding.verdict = outcome.verdict();
+    Some(finding)
+}
+
+pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
+    let first = credit(n);
+    if n.compared.is_empty() {
+        return vec![first];
+    }
+    let predicted = [
+        accuracy(n, ["clamp", "P2: GRPO with the clamp gains over GRPO"], [CLAMP, GRPO], Outcome::gains),
+        accuracy(
+            n,
+            ["trace", "P3: The trace alone does not gain over GRPO"],
+            [TRACE, GRPO],
+            Outcome::does_not_gain,
+        ),
+        accuracy(
+            n,
+            ["beyond", "P4: GRPO-λ does not gain over GRPO with the clamp"],
+            [PAPER, CLAMP],
+            Outcome::does_not_gain,
+        ),
+        length(
+            n,
+            [
+                "lengthens",
+                "P5: Responses of GRPO-λ are longer than those of GRPO with the clamp and of the trace alone",
+            ],
+            &[[PAPER, CLAMP], [PAPER, TRACE]],
+            Shown::Gain,
+        ),
+        length(
+            n,
+            ["shortens", "P6: Responses of GRPO with the clamp are not longer than those of GRPO"],
+            &[[CLAMP, GRPO]],
+            Shown::Loss,
+        ),
+    ];
+    [first, learns(n)].into_iter().chain(predicted.into_iter().flatten()).collect()
+}
+
+pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
+    let own = |m: &Evaluated| {
+        let ends = [n.study.rates.first(), n.study.rates.last()];
+        Record::default()
+            .with("method", &*m.name)
+            .with("label", &*m.label)
+            .with("rate", m.rate)
+            .with("at_an_end", yes(ends.contains(&Some(&m.rate))))
+            .interval("accuracy", m.accuracy)
+            .interval("gain", m.gains[0])
+            .interval("read_gain", m.gains[1])
+            .interval("length", t_interval(&m.lengths, n.study.level))
+    };
+    let pair = |c: &Compared| {
+        let d = &c.difference;
+        Record::default()
+            .with("method", &*c.pair.method)
+            .with("with", &*c.pair.with)
+            .interval("difference", d.interval)
+            .bounds("narrow", d.narrow)
+            .bounds("over_problems", c.over_problems)
+            .interval("read", c.read)
+            .with("p", d.p)
+            .with("corrected", d.corrected)
+            .with("verdict", word(c.effect(n.study.margin)))
+            .interval("length", n.length(&c.pair.method, &c.pair.with))
+    };
+    let all = [("", table(n.methods.iter().map(own))), ("compared", table(n.compared.iter().map(pair)))];
+    all.into_iter()
+        .filter(|(_, table)| !table.rows.is_empty())
+        .map(|(name, table)| (name.to_owned(), table))
+        .collect()
+}
+
+/// Every comparison with its interval; no figure before they are there.
+pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
+    if n.compared.is_empty() {
+        return Vec::new();
+    }
+    let label = |name: &str| n.methods.iter().find(|m| m.name == name).map_or("", |m| m.label.as_str());
+    let names = n.compared.iter().map(|c| format!("{} minus {}", label(&c.pair.method), label(&c.pair.with)));
+    let spans = n.compared.iter().zip(0..).map(|(c, row)| {
+        let i = c.difference.interval;
+        (f64::from(row), i.low, i.mid, i.high)
+    });
+    let panel = Panel::new("")
+        .x(Axis::new("difference of mean held-out accuracy over 20,000 tokens"))
+        .y(Axis::new("").categories(names.collect::<Vec<_>>().iter().map(String::as_str)))
+        .vline(0.0, "")
+        .spans("mean, 95 %", spans.collect::<Vec<_>>());
+    let figure = Figure::new("Methods compared on a pretrained language model")
+        .caption("SmolLM2-135M-Instruct on small sums, 12 seeds that chose no rate, every run counted; Student's t over seeds.")
+        .columns(1)
+        .panel_size(760, 330)
+        .panel(panel);
+    vec![(String::new(), figure)]
+}

@@ -1,0 +1,65 @@
+//! Findings and tables on made-up runs.
+
+use super::shown::{figures, findings, tables};
+use super::*;
+use crate::experiments::common::words;
+
+/// Both exams of a run: `n` of 98 problems by the reward, `read` of them by the other reader, none at the start.
+fn exams(n: u32, read: u32) -> [String; 4] {
+    let curve = |n: u32| format!("0:0.0000 24000:{:.4}", f64::from(n) / 98.0);
+    let marks = |n: u32| format!("{:025x} {:025x}", 0, (1u128 << n) - 1);
+    [curve(n), curve(read), marks(n), marks(read)]
+}
+
+/// All evaluation runs, the methods at these levels, of lengths that differ, and `less` runs left out at the end.
+fn read(levels: &[(&str, u32, u32)], less: usize) -> Numbers {
+    let study: Study<Setup> = Study::read(PROTOCOL).expect("the protocol");
+    let mut rows = Vec::new();
+    for method in &study.methods {
+        let own = levels.iter().find(|(name, ..)| *name == method.name);
+        let (n, read) = own.map_or((49, 49), |(_, n, read)| (*n, *read));
+        let length = [(PAPER, 30.0), (TRACE, 20.0), (CLAMP, 12.0)];
+        let length = length.iter().find(|(name, _)| *name == method.name).map_or(15.0, |(_, length)| *length);
+        for seed in &study.seeds.evaluation {
+            let [curve, read_curve, right, read] = exams(n, read);
+            let length = length + 0.1 * (seed % 3) as f64;
+            rows.push(format!(
+                "evaluation,{},1e-5,{seed},budget,6,24000,{length},10,1,{curve},{read_curve},0:1 24000:1,{right},{read}\n",
+                method.name
+            ));
+        }
+    }
+    rows.truncate(rows.len() - less);
+    let header = RUNS.lines().take(2).collect::<Vec<_>>().join("\n");
+    judged(PROTOCOL, &format!("{header}\n{}", rows.concat())).expect("runs")
+}
+
+#[test]
+fn predictions_are_read_by_both_readers() {
+    let all = read(&[(CLAMP, 74, 74), (PAPER, 74, 74)], 0);
+    assert_eq!(words(&findings(&all)), ["Holds", "Holds", "Holds", "Holds", "Holds", "Holds", "Holds"]);
+    assert_eq!(tables(&all).iter().map(|(_, table)| table.rows.len()).collect::<Vec<_>>(), [7, 7]);
+    assert_eq!(figures(&all).len(), 1);
+    // 25 of 98 problems, with a rise from 0 at the start to 20,000 of 24,000 tokens; Student's t of 97 degrees from a printed table.
+    let clamp = all.pair(CLAMP, GRPO).expect("all runs");
+    let (share, area) = (25.0 / 98.0, 20.0 / 24.0 / 2.0);
+    let half = 1.984_723 * area * f64::sqrt(share * (1.0 - share) / 97.0);
+    assert!((clamp.difference.interval.mid - share * area).abs() < 1e-4);
+    let over = clamp.over_problems;
+    assert!((over.mid - share * area).abs() < 1e-9 && (over.high - over.mid - half).abs() < 1e-6, "{over:?}");
+    // The other reader sees no gain of GRPO-λ: none is shown.
+    let contradicted = read(&[(CLAMP, 74, 74), (PAPER, 74, 37)], 0);
+    assert_eq!(words(&findings(&contradicted))[0], "Inconclusive");
+    // A clamp that loses, and GRPO-λ that beats it.
+    let other = read(&[(CLAMP, 25, 25)], 0);
+    assert_eq!(words(&findings(&other))[..5], ["Fails", "Holds", "Fails", "Holds", "Fails"]);
+}
+
+#[test]
+fn nothing_is_concluded_before_every_run_of_the_first_five_methods_is_there() {
+    let secondary = read(&[], 24);
+    assert_eq!((secondary.methods.len(), secondary.compared.len()), (5, 5));
+    let fewer = read(&[], 25);
+    assert_eq!(words(&findings(&fewer)), ["Inconclusive"]);
+    assert!(tables(&fewer).is_empty() && figures(&fewer).is_empty());
+}

@@ -1,0 +1,202 @@
+//! The rows of `pretrained` against their protocol, by other code than the claim's: which runs there are, at which rates, what their exams say, and, once
+//! all are there, the numbers of its tables.
+
+use crate::{committed, root};
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct Run {
+    stage: String,
+    method: String,
+    rate: f64,
+    seed: u64,
+    ended: String,
+    steps: u64,
+    tokens: f64,
+    curve: String,
+    read_curve: String,
+    right: String,
+    read: String,
+}
+
+fn protocol() -> toml::Table {
+    std::fs::read_to_string(root().join("paper/protocols/pretrained.toml")).unwrap().parse().unwrap()
+}
+
+fn runs() -> Vec<Run> {
+    committed("pretrained_runs.csv").to_rows().unwrap()
+}
+
+fn numbers(table: &toml::Table, key: &str) -> Vec<f64> {
+    let all = table[key].as_array().unwrap().iter();
+    all.map(|x| x.as_float().or(x.as_integer().map(|x| x as f64)).unwrap()).collect()
+}
+
+fn points(curve: &str) -> Vec<[f64; 2]> {
+    let point = |text: &str| {
+        let (tokens, accuracy) = text.split_once(':').unwrap();
+        [tokens.parse().unwrap(), accuracy.parse().unwrap()]
+    };
+    curve.split(' ').map(point).collect()
+}
+
+/// The mean over the budget of straight lines between exams, summed over thin slices.
+fn area(curve: &str, budget: f64) -> f64 {
+    let points = points(curve);
+    let slices = 20_000;
+    let at = |tokens: f64| {
+        let pair = points.windows(2).find(|pair| tokens <= pair[1][0]).unwrap();
+        let ([x, y], [u, v]) = (pair[0], pair[1]);
+        y + (v - y) * (tokens - x) / (u - x)
+    };
+    (0..slices).map(|k| at((f64::from(k) + 0.5) * budget / f64::from(slices))).sum::<f64>()
+        / f64::from(slices)
+}
+
+#[test]
+fn runs_are_those_of_the_protocol_in_its_order() {
+    let protocol = protocol();
+    let (budget, rates) = (protocol["budget"].as_integer().unwrap() as f64, numbers(&protocol, "rates"));
+    let seeds = protocol["seeds"].as_table().unwrap();
+    let names: Vec<&str> =
+        protocol["methods"].as_array().unwrap().iter().map(|m| m["name"].as_str().unwrap()).collect();
+    let (own, others) = names.split_at(5);
+    let runs = runs();
+    let selection = numbers(seeds, "selection").into_iter();
+    let mut wanted: Vec<(&str, &str, Option<f64>, f64)> = selection
+        .flat_map(|seed| rates.iter().map(move |rate| (seed, *rate)))
+        .flat_map(|(seed, rate)| own.iter().map(move |name| ("selection", *name, Some(rate), seed)))
+        .collect();
+    for group in [own, others] {
+        let seeds = numbers(seeds, "evaluation").into_iter();
+        wanted.extend(seeds.flat_map(|seed| group.iter().map(move |name| ("evaluation", *name, None, seed))));
+    }
+    assert_eq!(wanted.len(), 114);
+    for (run, (stage, method, rate, seed)) in runs.iter().zip(wanted) {
+        assert_eq!((run.stage.as_str(), run.method.as_str(), run.seed as f64), (stage, method, seed));
+        let chosen = || {
+            let source = match method {
+                "dr_grpo" => "grpo",
+                "systematic_rloo" => "rloo",
+                own => own,
+            };
+            let score = |rate: f64| -> f64 {
+                let own =
+                    runs.iter().filter(|r| r.stage == "selection" && r.method == source && r.rate == rate);
+                own.map(|r| area(&r.curve, budget)).sum()
+            };
+            rates.iter().copied().max_by(|a, b| score(*a).total_cmp(&score(*b))).unwrap()
+        };
+        assert_eq!(run.rate, rate.unwrap_or_else(chosen), "{method} {seed}");
+        // A run ends with the first exam at or beyond the budget, six steps after the one before.
+        let exams = points(&run.curve);
+        assert_eq!(
+            (run.ended.as_str(), run.steps),
+            ("budget", 6 * (exams.len() as u64 - 1)),
+            "{method} {seed}"
+        );
+        assert!(
+            exams[exams.len() - 1][0] == run.tokens
+                && run.tokens >= budget
+                && exams[exams.len() - 2][0] < budget
+        );
+        for (curve, marks) in [(&run.curve, &run.right), (&run.read_curve, &run.read)] {
+            let solved = marks.split(' ').map(|exam| u128::from_str_radix(exam, 16).unwrap());
+            let counted: Vec<f64> = solved.map(|exam| f64::from(exam.count_ones()) / 98.0).collect();
+            let shown: Vec<f64> = points(curve).iter().map(|point| point[1]).collect();
+            assert_eq!(counted.len(), shown.len(), "{method} {seed}");
+            assert!(counted.iter().zip(&shown).all(|(a, b)| (a - b).abs() < 6e-5), "{method} {seed}");
+        }
+    }
+}
+
+/// Once a comparison has its runs: its mean and its interval (Student's t of 11 degrees) from the rows.
+#[test]
+fn comparisons_are_those_of_the_rows() {
+    let runs = runs();
+    let of_method = |name: &str| -> Vec<f64> {
+        let own = runs.iter().filter(|run| run.stage == "evaluation" && run.method == name);
+        own.map(|run| area(&run.curve, 20_000.0)).collect()
+    };
+    let is_complete =
+        ["grpo", "grpo_clamp", "grpo_lambda", "trace", "rloo"].map(|name| of_method(name).len());
+    let file = root().join("paper/data/pretrained_compared.csv");
+    assert_eq!(
+        file.exists(),
+        is_complete == [12; 5],
+        "`cargo run --bin sim -- pretrained --regenerate` after rows come"
+    );
+    if !file.exists() {
+        return;
+    }
+    #[derive(Deserialize)]
+    struct Row {
+        method: String,
+        with: String,
+        difference: f64,
+        difference_low: f64,
+        difference_high: f64,
+    }
+    let rows: Vec<Row> = committed("pretrained_compared.csv").to_rows().unwrap();
+    for row in rows {
+        let (own, with) = (of_method(&row.method), of_method(&row.with));
+        let values: Vec<f64> = own.iter().zip(&with).map(|(a, b)| a - b).collect();
+        assert_eq!(values.len(), 12);
+        let mean = values.iter().sum::<f64>() / 12.0;
+        let half = 2.200_985 * (values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / 11.0 / 12.0).sqrt();
+        let close = |a: f64, b: f64| (a - b).abs() < 1e-6;
+        assert!(close(row.difference, mean), "{}: {mean}", row.method);
+        assert!(
+            close(row.difference_low, mean - half) && close(row.difference_high, mean + half),
+            "{}",
+            row.method
+        );
+    }
+}
+
+/// Two exams of four problems, read by hand: the second response was cut off, so that only the reward reads it.
+#[test]
+fn a_run_directory_becomes_the_row_that_it_says() {
+    let place = tempfile::tempdir().unwrap();
+    let run = place.path().join("runs/selection-grpo-5e-06-300");
+    std::fs::create_dir_all(&run).unwrap();
+    let exam = |step: u64, answers: [(&str, &str, &str); 4]| {
+        let line = |(verdict, finish, text): (&str, &str, &str)| {
+            format!(
+                r#"{{"step":{step},"of":4,"problem":{{"problem":"p","golds":["22"]}},"completion":{{"verdict":"{verdict}","finish":"{finish}","tokens":10,"text":"{text}"}}}}"#
+            ) + "\n"
+        };
+        std::fs::write(run.join(format!("exam-{step}.jsonl")), answers.map(line).concat()).unwrap();
+    };
+    let wrong = ("wrong", "eos", "17 + 5 = 23");
+    exam(0, [wrong, ("right", "length", "17 + 5 = 22, which"), wrong, wrong]);
+    exam(
+        6,
+        [
+            ("right", "eos", "It is 22."),
+            ("right", "length", "17 + 5 = 22 and"),
+            wrong,
+            ("right", "eos", "17 and 5\\n22"),
+        ],
+    );
+    let step =
+        |k: u64| format!("{{\"step\":{k},\"stage\":\"rl\",\"tokens\":100.0,\"length\":{}.5}}\n", 10 + k);
+    std::fs::write(run.join("metrics.jsonl"), (0..8).map(step).collect::<String>()).unwrap();
+    std::fs::write(run.join("done.json"), r#"{"ended":"budget","exams":[0,6],"cpu_seconds":12.34}"#).unwrap();
+    let script = root().join("llm/scripts/pretrained.py");
+    let out = place.path().join("rows.csv");
+    let protocol = root().join("paper/protocols/pretrained.toml");
+    let python = std::process::Command::new("python3")
+        .arg(script)
+        .arg("rows")
+        .arg(protocol)
+        .arg(place.path())
+        .arg(&out)
+        .output();
+    let Ok(python) = python else { return println!("no python3 here: the script is not run") };
+    assert!(python.status.success(), "{}", String::from_utf8_lossy(&python.stderr));
+    let text = std::fs::read_to_string(out).unwrap();
+    // Six steps of 100 tokens before the second exam, of lengths 10.5 to 15.5.
+    let row = "selection,grpo,5e-06,300,budget,6,600,13.0,10,12.3,0:0.2500 600:0.7500,0:0.0000 600:0.5000,0:10.00 600:10.00,4 d,0 9";
+    assert_eq!(text.lines().last(), Some(row), "{text}");
+}
