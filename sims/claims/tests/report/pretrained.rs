@@ -1,6 +1,8 @@
 //! The rows of `pretrained` against their protocol, by other code than the claim's: which runs there are, at which rates, what their exams say, and, once
 //! all are there, the numbers of its tables.
 
+#![allow(clippy::unwrap_used)] // the lint spares test functions but not their helpers
+
 use crate::{committed, root};
 use serde::Deserialize;
 
