@@ -7,7 +7,7 @@ use grpo_lambda_trainer::input::data::{AnswerForm, Columns, DataSet, OnBadRow, S
 use grpo_lambda_trainer::input::prompt::Template;
 use proptest::prelude::*;
 
-use crate::common::fixture;
+use crate::common::{fixture, llm};
 
 fn opened(path: &Path) -> DataSet {
     open(path.to_str().unwrap(), &Columns::default(), OnBadRow::Refuse).unwrap()
@@ -290,8 +290,15 @@ fn published(name: &str) -> Option<DataSet> {
 #[test]
 fn published_benchmarks_have_their_sizes_and_their_golds_equal_themselves() {
     for (name, rows) in [("aime24", 30), ("amc", 83), ("math500", 500), ("minerva", 272), ("olympiad", 675)] {
+        // The page and the script that writes these files name the same source, and the page what they hold.
+        let [page, script] = ["../docs/reproduce.md", "scripts/benchmarks.py"]
+            .map(|path| std::fs::read_to_string(llm().join(path)).unwrap());
+        let row = page.lines().find(|line| line.starts_with(&format!("| {name} | {rows} |"))).unwrap();
+        let [source, checksum] = [3, 4].map(|i| row.split('|').nth(i).unwrap().trim().trim_matches('`'));
+        assert!(script.contains(&format!("(\"{name}\", ")) && script.contains(source), "{row}");
         let Some(data) = published(&format!("benchmarks/{name}.jsonl")) else { return };
         assert_eq!((data.len(), data.bad_count(), data.layout().name()), (rows, 0, "benchmark"), "{name}");
+        assert_eq!(data.fingerprint(), checksum, "{name}");
         for row in data.rows() {
             let row = row.unwrap();
             for answer in &row.answers {

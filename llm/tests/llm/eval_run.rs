@@ -229,6 +229,12 @@ fn problems_that_were_trained_on_are_left_out_unless_asked_for() {
     assert!(place.json("out/summary.json")["notes"].to_string().contains("were trained on"));
     place.eval("first", "both", &["--benchmarks", &all, "--with-trained"]).output();
     assert_eq!(place.lines::<Value>("both/sums/problems.jsonl").len(), 81);
+    // Both numbers are said, and the second is that of the evaluation without them.
+    let accuracy =
+        |out: &str| place.json(out)["finding"].as_str().unwrap().split_once(": ").unwrap().1.to_owned();
+    let without = accuracy("out/summary.json");
+    let note = format!("sums: without the {} problems of training accuracy {without}", trained.len());
+    assert!(place.json("both/summary.json")["notes"].to_string().contains(&note), "{note}");
     // A file of them alone is refused; those that are right to ask are named.
     let rows: String = place
         .read("sums.jsonl")

@@ -36,13 +36,16 @@ fn the_whole_grid_is_planned_without_weights() {
     assert!(text.contains("92 cells") && text.contains("all 96 runs"), "{text}");
     assert_eq!((count("supervised"), count(" missing ")), (4, 96), "{text}");
     for expected in
-        ["assumed", "NVIDIA H100", "trained by LoRA (rank 16, alpha 32, q_proj, v_proj); this trainer holds"]
+        ["assumed", "NVIDIA H100", "device memory", "trained by LoRA (rank 16, alpha 32, q_proj, v_proj)"]
     {
         assert!(text.contains(expected), "{expected}: {text}");
     }
     assert!(!run.exists(), "a plan writes nothing");
+    // Memory and hours are of one device.
+    assert!(!text.contains(" in f32"), "{text}");
     let shared = reproduce("--table 1 --dry-run --gpu cpu --utilisation 0.5");
     shared.says("Table 1, 40 cells");
+    assert!(shared.stdout.contains("f32 at 50 %") && !shared.stdout.contains("H100"), "{}", shared.stdout);
 }
 
 #[test]
@@ -66,7 +69,17 @@ fn a_grid_fills_the_papers_table_and_does_nothing_twice() {
         let [ours, low, high] = [5, 6, 7].map(|i| fields[i].parse::<f64>().unwrap());
         assert!(low <= ours && ours <= high && (0.0..=1.0).contains(&ours), "{line}");
     }
-    assert!(dir.path().join("tables/table6.md").exists());
+    let page = std::fs::read_to_string(dir.path().join("tables/table6.md")).unwrap();
+    assert_eq!(
+        page.matches("| decontaminated |").count() + page.matches("| decontaminated  ").count(),
+        2,
+        "{page}"
+    );
+    for name in ["variants", "training", "lengths"] {
+        assert!(text.contains(&format!("{name}-r1-distill-qwen-7b.png")), "{name}: {text}");
+        let svg = dir.path().join(format!("figures/{name}-r1-distill-qwen-7b.svg"));
+        assert!(std::fs::read_to_string(svg).unwrap().contains("Toy model in place of"), "{name}");
+    }
     let again = small(dir.path(), "");
     again.output();
     assert!(!again.stderr.contains("parameters"), "nothing is trained again: {}", again.stderr);

@@ -70,6 +70,24 @@ fn an_option_that_is_a_setting_is_answered_with_the_setting() {
     });
 }
 
+/// Both dry runs know the paper's models without their weights; another checkpoint must be there.
+#[test]
+fn a_run_of_the_paper_is_planned_without_weights() {
+    let place = Place::new();
+    let plan = |words: &str| {
+        let mut command = place.command(&format!("train --preset paper-r1-qwen-7b --dry-run {words}"));
+        run(command.env("HF_HOME", place.at("")), "")
+    };
+    let done = plan("");
+    done.says(
+        "Of 2 things that are needed 2 are missing … weights deepseek-ai/DeepSeek-R1-Distill-Qwen-7B: not in … RL  … steps of … \
+         prompts of 128 tokens … parameters      7615616512 … not here; the shape is the published one of",
+    );
+    assert!(std::fs::read_dir(place.at("")).unwrap().next().is_none(), "a plan writes nothing");
+    plan("rl.group_size=1").refused(2, "rl.group_size");
+    plan("model.checkpoint=elsewhere").refused(2, "elsewhere: no such directory");
+}
+
 #[test]
 fn what_the_papers_grid_needs_is_listed() {
     let place = Place::new();

@@ -8,9 +8,12 @@ use grpo_lambda_decoder::disk::{Disk, DiskError};
 use grpo_lambda_decoder::model::ModelConfig;
 
 use super::eval::EvalArgs;
+use super::plot::figure_line;
 use super::{Command, Failure, print, use_threads};
+use grpo_lambda_studies::figures::save;
 use grpo_lambda_studies::reproduce::axes::{PaperModel, benchmarks};
-use grpo_lambda_studies::reproduce::cost::{self, Assumptions, PlanLine, bytes, trained};
+use grpo_lambda_studies::reproduce::cost::{self, Assumptions, PlanLine, trained};
+use grpo_lambda_studies::reproduce::figures;
 use grpo_lambda_studies::reproduce::grid::{Cell, CellFilter, Tables};
 use grpo_lambda_studies::reproduce::readiness;
 use grpo_lambda_studies::reproduce::run::{CellScore, Grid, TrainedCell, on_toy_problems};
@@ -18,9 +21,7 @@ use grpo_lambda_studies::reproduce::scale::Scale;
 use grpo_lambda_studies::reproduce::table::PaperTable;
 use grpo_lambda_studies::sweep::SweepError;
 use grpo_lambda_trainer::config::Config;
-use grpo_lambda_trainer::eval::completion::ResponseOutcome;
 use grpo_lambda_trainer::plan::cards::{Card, cards};
-use grpo_lambda_trainer::plan::memory;
 use grpo_lambda_trainer::plan::synthetic::SyntheticStepError;
 use grpo_lambda_trainer::run::progress::say;
 
@@ -141,13 +142,18 @@ impl Request {
     }
 }
 
-/// The tables with what is done of them, also written next to the runs.
+/// The tables with what is done of them and the figures, also written next to the runs.
 fn filled(Request { tables, grid, all, .. }: &Request, command: &str) -> Result<String, Failure> {
     let done = grid.statuses(all)?;
     let mut text: String = grid.scale.legend().iter().map(|line| format!("{line}\n")).collect();
     for table in tables.numbers().iter().filter_map(|number| PaperTable::new(*number, &done)) {
         let lines = write(&table, grid, command).map_err(Failure::broke)?;
         text += &format!("\n{}\n{lines}", table.text());
+    }
+    let (disk, directory) =
+        (Disk::default().inside(&grid.directory).map_err(Failure::broke)?, grid.directory.join("figures"));
+    for (name, figure) in figures::figures(grid, &done)? {
+        text += &figure_line(save(&disk, &figure, &directory, &name));
     }
     Ok(text)
 }
@@ -169,8 +175,10 @@ fn on_benchmarks(trained: TrainedCell<'_>, data: &Path) -> Result<(String, Vec<C
     let TrainedCell { cell, checkpoint, directory, .. } = trained;
     let keys: Vec<&str> = benchmarks().iter().map(|b| b.key.as_str()).collect();
     let (keys, out) = (keys.join(","), directory.join("eval"));
-    let words = ["eval", "--protocol", "paper", "--template", &cell.model.template, "--benchmarks", &keys];
-    let words = words.map(Into::into).into_iter().chain(["--model".into(), checkpoint.into()]);
+    // The paper's code asks every problem, those of the cell's training too.
+    let words = ["eval", "--protocol", "paper", "--with-trained", "--template", &cell.model.template];
+    let words = [&words[..], &["--benchmarks", &keys]].concat();
+    let words = words.into_iter().map(Into::into).chain(["--model".into(), checkpoint.into()]);
     let words = words.chain(["--data".into(), data.into(), "--out".into(), out.into_os_string()]);
     let args = EvalArgs::augment_args(clap::Command::new("eval"))
         .try_get_matches_from(words)
@@ -185,14 +193,8 @@ fn on_benchmarks(trained: TrainedCell<'_>, data: &Path) -> Result<(String, Vec<C
         }
     };
     let (summary, _) = super::eval::evaluate(&args).map_err(failed)?;
-    let scores = benchmarks().iter().zip(&summary.scores).map(|(b, s)| {
-        let [correct, wrong, none] =
-            [ResponseOutcome::Right, ResponseOutcome::Wrong, ResponseOutcome::NoAnswer]
-                .map(|o| s.count(o) as u64);
-        let n = correct + wrong + none;
-        let ungradable = (s.problems as u64).saturating_sub(n);
-        CellScore { benchmark: b.name.clone(), correct, n, ungradable }
-    });
+    let scores = summary.scores.iter().zip(&summary.untrained).zip(benchmarks());
+    let scores = scores.map(|((all, untrained), b)| CellScore::new(&b.name, all, untrained.as_ref()));
     let settings = &summary.settings;
     let how = format!(
         "{}, {}, at most {} new tokens and {} in all",
@@ -254,7 +256,7 @@ fn plan(request: &Request, data: &Path) -> Result<String, SweepError> {
             add(&cell.dataset.name, cell.variant.name(), work, grid.status(cell)?.name());
         }
         facts.extend(if facts.is_empty() { a.lines() } else { Vec::new() });
-        facts.push(fact(model, &config, &shape, &a, grid.scale));
+        facts.push(fact(model, &config, &shape, grid.scale));
     }
     let on = match grid.scale {
         Scale::Full => "the paper's models",
@@ -265,7 +267,7 @@ fn plan(request: &Request, data: &Path) -> Result<String, SweepError> {
     let (number, directory) = (cells_in_words(cells.len()), grid.directory.display());
     Ok(format!(
         "{legend}{needed}{tables}, {number} on {on} in {directory}; nothing is run\n{}{}\n",
-        cost::plan(&lines),
+        cost::plan(&lines, full.card.memory),
         facts.join("\n")
     ))
 }
@@ -278,9 +280,8 @@ fn tiny_shape(config: &Config) -> Result<ModelConfig, SweepError> {
     Ok(model.config().clone())
 }
 
-/// A model in a line: parameters, what is trained of them, the memory this trainer takes.
-fn fact(model: &PaperModel, config: &Config, shape: &ModelConfig, a: &Assumptions, scale: Scale) -> String {
-    let step = memory::StepShape::new(config, a.prompt_tokens);
+/// A model in a line: its parameters, and what is trained of them.
+fn fact(model: &PaperModel, config: &Config, shape: &ModelConfig, scale: Scale) -> String {
     let lora = config.lora.as_ref();
     let name = match scale {
         Scale::Full => model.id.as_str(),
@@ -290,11 +291,6 @@ fn fact(model: &PaperModel, config: &Config, shape: &ModelConfig, a: &Assumption
         let (trained, targets) = (trained(shape, lora), l.targets.join(", "));
         format!("{trained:.3e} trained by LoRA (rank {}, alpha {}, {targets})", l.rank, l.alpha)
     });
-    let peak = memory::estimate(shape, &step, lora).peak(config.memory.recompute_layers) as f64;
-    format!(
-        "{}: {name}, {:.3e} parameters, {how}; this trainer holds {} in f32 (llm-train train --dry-run itemises them)",
-        model.name,
-        trained(shape, None),
-        bytes(peak)
-    )
+    let (model, all) = (&model.name, trained(shape, None));
+    format!("{model}: {name}, {all:.3e} parameters, {how} (llm-train train --dry-run itemises the memory)")
 }

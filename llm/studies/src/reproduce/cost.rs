@@ -16,7 +16,9 @@ use grpo_lambda_trainer::config::Config as Preset;
 use grpo_lambda_trainer::eval::EVAL_BATCH;
 use grpo_lambda_trainer::plan::cards::Card;
 use grpo_lambda_trainer::plan::memory;
-use grpo_lambda_trainer::plan::synthetic::{EvaluationShape, SyntheticStepError, decided, predict_at};
+use grpo_lambda_trainer::plan::synthetic::{
+    ALLOWANCE, EvaluationShape, SyntheticStepError, decided, predict_at,
+};
 use grpo_lambda_trainer::problems::MaxLengths;
 
 use super::axes::benchmarks;
@@ -48,11 +50,15 @@ impl Assumptions {
     /// In words, a line each.
     pub fn lines(&self) -> Vec<String> {
         let Card { about, source, ceilings, memory, .. } = self.card;
-        let on_cards = match memory {
-            Some(_) => format!(
-                ". No whole run was timed on a card; single steps on an H100 reached {REACHED} of its best (docs/gpu.md)"
+        let (held, on_cards) = match memory {
+            Some(_) => (
+                "device memory: the most that the device holds at once, with 1 GiB for driver and libraries; an evaluation takes \
+                 as many responses at a time as fit",
+                format!(
+                    ". No whole run was timed on a card; single steps on an H100 reached {REACHED} of its best (docs/gpu.md)"
+                ),
             ),
-            None => String::new(),
+            None => ("device memory: the most that a step of RL holds", String::new()),
         };
         vec![
             "counted by running each model's step without computing: operations (a multiply-add is two) and time; \
@@ -71,6 +77,7 @@ impl Assumptions {
                 ceilings.bandwidth
             ),
             format!("hours are of one device; the paper used 4 of a kind it does not name{on_cards}"),
+            held.to_owned(),
             "disk: a checkpoint has the weights and the optimiser's numbers of every trained parameter in f32, as \
              many as checkpoint.keep and one being written; the frozen reference (with LoRA the base, always) is \
              there once, where the file system has hard links"
@@ -85,10 +92,13 @@ pub struct WorkEstimate {
     /// Sampled tokens.
     pub sampled: f64,
     pub work: Work,
+    /// Bytes that the device holds at the peak, with what its driver takes; 0 where that is not counted.
+    pub memory: u64,
     /// Bytes of checkpoints that stay.
     pub disk: f64,
 }
 
+/// Work that is done one after another.
 impl Add for WorkEstimate {
     type Output = WorkEstimate;
 
@@ -96,6 +106,7 @@ impl Add for WorkEstimate {
         WorkEstimate {
             sampled: self.sampled + other.sampled,
             work: self.work + other.work,
+            memory: self.memory.max(other.memory),
             disk: self.disk + other.disk,
         }
     }
@@ -126,14 +137,27 @@ pub struct RunEstimate {
 /// The cost of both stages of a run, evaluations left out.
 pub fn run(shape: &Shape, preset: &Preset, a: &Assumptions) -> Result<RunEstimate, SyntheticStepError> {
     let longest = MaxLengths { prompt: a.prompt_tokens, example: a.demonstration_tokens };
-    let count = |preset: &Preset| {
-        let preset = match a.card.memory {
-            Some(free) => decided(shape, preset, a.card.dtype, longest, free)?.0,
-            None => memory::decided(preset, shape, a.prompt_tokens),
-        };
-        predict_at(a.card.ceilings, shape, &preset, a.card.dtype, longest)
+    // Supervised learning on the processor has no estimate of its memory.
+    let on_processor = |preset: &Preset| {
+        let preset = memory::decided(preset, shape, a.prompt_tokens);
+        let step = memory::StepShape::new(&preset, a.prompt_tokens);
+        let estimate = memory::estimate(shape, &step, preset.lora.as_ref());
+        let peak = estimate.peak(preset.memory.recompute_layers) as u64;
+        (preset, [0, peak])
     };
-    let (found, whole) = match (count(preset), preset.with(&["method.name=grpo"])) {
+    let count = |preset: &Preset| {
+        let (preset, peaks) = match a.card.memory {
+            Some(free) => {
+                let (preset, step) = decided(shape, preset, a.card.dtype, longest, free)?;
+                let supervised = step.supervised.map_or(0, |(peak, _)| peak + ALLOWANCE);
+                (preset, [supervised, step.sampling.0.max(step.update.0) + ALLOWANCE])
+            }
+            None => on_processor(preset),
+        };
+        Ok((predict_at(a.card.ceilings, shape, &preset, a.card.dtype, longest)?, peaks))
+    };
+    let ((found, [supervised, reinforced]), whole) = match (count(preset), preset.with(&["method.name=grpo"]))
+    {
         (Err(SyntheticStepError::ExtraInputs { .. }), Ok(plain)) => (count(&plain)?, false),
         (found, _) => (found?, true),
     };
@@ -144,11 +168,13 @@ pub fn run(shape: &Shape, preset: &Preset, a: &Assumptions) -> Result<RunEstimat
         supervised: WorkEstimate {
             sampled: 0.0,
             work: found.supervised_work.times(preset.sft.steps),
+            memory: supervised,
             disk: disk(shape, preset, false),
         },
         reinforced: WorkEstimate {
             sampled: rl.steps as f64 * responses,
             work: found.work.total().times(rl.steps),
+            memory: reinforced,
             disk: disk(shape, preset, reference),
         },
         whole,
@@ -165,7 +191,7 @@ pub fn evaluated(shape: &Shape, a: &Assumptions) -> Result<WorkEstimate, Synthet
         let (full, left) = (items / EVAL_BATCH as u64, items % EVAL_BATCH as u64);
         let rest = if left == 0 { Work::default() } else { work(left as usize)? };
         let sampled = (items * new_tokens as u64) as f64;
-        Ok(WorkEstimate { sampled, work: batch.times(full) + rest, disk: 0.0 })
+        Ok(WorkEstimate { sampled, work: batch.times(full) + rest, ..WorkEstimate::default() })
     };
     benchmarks().iter().map(|b| of_benchmark(b.items())).sum()
 }
@@ -224,15 +250,26 @@ pub fn time(hours: f64) -> String {
     }
 }
 
-/// The plan of a grid: what each run takes, and what is left in total.
-pub fn plan(lines: &[PlanLine]) -> String {
-    let heads = ["tokens sampled", "operations", "device time", "disk", "status"];
+/// GiB of memory on a device that has so much.
+fn gib(bytes: u64, device: Option<u64>) -> String {
+    let gib = |bytes: u64| format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30));
+    match (bytes, device) {
+        (0, _) => "-".to_owned(),
+        (_, Some(there)) if bytes > there => format!("{}, of {}", gib(bytes), gib(there)),
+        _ => gib(bytes),
+    }
+}
+
+/// The plan of a grid: what each run takes of a device with so many bytes of memory, and what is left in total.
+pub fn plan(lines: &[PlanLine], device: Option<u64>) -> String {
+    let heads = ["tokens sampled", "operations", "device time", "device memory", "disk", "status"];
     let mut table = terminal::table([&["model", "data set", "variant"][..], &heads].concat());
     let mut add = |names: &[String; 3], work: &WorkEstimate, hours: f64, status: &str| {
         let numbers = [
             format!("{:.2e}", work.sampled),
             format!("{:.2e}", work.work.operations),
             time(hours),
+            gib(work.memory, device),
             bytes(work.disk),
             status.to_owned(),
         ];

@@ -33,12 +33,10 @@ pub fn needs(grid: &Grid, cells: &[Cell], data: &Path) -> Result<Vec<Need>, Swee
     for cell in cells {
         let preset = grid.preset(cell.model)?;
         if let Some(path) = grid.scale.weights(&preset) {
-            add(Need { kind: "weights", name: cell.model.id.clone(), state: weights(cell.model, &path) });
+            add(of_weights(cell.model, &path));
         }
         for name in grid.scale.data(&preset, cells, cell.model) {
-            let state =
-                data::locate(&name).map(|at| at.root.display().to_string()).map_err(|e| e.to_string());
-            add(Need { kind: "data set", name, state });
+            add(of_data(name));
         }
     }
     if !found.is_empty() {
@@ -53,6 +51,21 @@ pub fn check(grid: &Grid, cells: &[Cell], data: &Path) -> Result<(), SweepError>
         state.err().map(|problem| SweepError::Refused(format!("{kind} {name}: {problem}")))
     };
     needs(grid, cells, data)?.into_iter().find_map(missing).map_or(Ok(()), Err)
+}
+
+/// The weights of a model, which are looked for at `path`.
+pub fn of_weights(model: &PaperModel, path: &Path) -> Need {
+    Need { kind: "weights", name: model.id.clone(), state: weights(model, path) }
+}
+
+/// A data set by its name on the hub.
+pub fn of_data(name: String) -> Need {
+    let found = data::locate(&name);
+    Need {
+        kind: "data set",
+        name,
+        state: found.map(|at| at.root.display().to_string()).map_err(|e| e.to_string()),
+    }
 }
 
 /// The weights of a model, if those at `path` are of its shape.
@@ -95,8 +108,8 @@ pub fn asked(name: &str, benchmarks: &Path) -> Need {
 /// The refusal of a benchmark that is no file yet.
 pub fn no_benchmark(name: &str, benchmarks: &Path) -> String {
     format!(
-        "no {name}.jsonl in {} (--data); write its problems there, a line {{\"problem\": \"..\", \"answer\": \"..\"}} \
-         each",
+        "no {name}.jsonl in {} (--data), nor {name}.json or {name}.parquet; put one of its published files there \
+         under that name (docs/reproduce.md lists them), or lines {{\"problem\": \"..\", \"answer\": \"..\"}}",
         benchmarks.display()
     )
 }

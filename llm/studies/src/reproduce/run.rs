@@ -21,34 +21,60 @@ use super::grid::Cell;
 use super::scale::Scale;
 use crate::sweep::{Identity, Run, Start, Sweep, SweepError, last_checkpoint};
 use grpo_lambda_trainer::config::{Config, ConfigError};
-use grpo_lambda_trainer::eval::{self, CONFIDENCE_LEVEL, Evaluation};
+use grpo_lambda_trainer::eval::completion::{CompletionRecord, ResponseOutcome};
+use grpo_lambda_trainer::eval::score::{self, BenchmarkScores};
+use grpo_lambda_trainer::eval::{self, CONFIDENCE_LEVEL};
 use grpo_lambda_trainer::input::stops::Stops;
 use grpo_lambda_trainer::input::task::Split;
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::run::progress::SharedProgress;
 
-/// Right answers on a benchmark.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+/// So many right answers to so many problems.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Count {
+    pub right: u64,
+    pub n: u64,
+}
+
+impl Count {
+    /// Accuracy with Wilson's 95 % interval; `None` without a problem.
+    pub fn interval(self) -> Option<Interval> {
+        wilson(self.right, self.n, CONFIDENCE_LEVEL)
+    }
+}
+
+/// The result of a cell on a benchmark.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct CellScore {
     /// The benchmark, as in Tables 3 to 6.
     pub benchmark: String,
-    /// Right answers.
-    pub correct: u64,
-    /// Problems with a gradable response.
-    pub n: u64,
-    /// Problems whose response could not be graded; not in `n`.
-    pub ungradable: u64,
+    /// As the paper's code counts: every problem, with 0 for an answer that cannot be read and for a prompt without room.
+    pub all: Count,
+    /// Without the problems of the cell's training and without those two. `None` where the problems of training are not
+    /// known, or none other is left.
+    pub decontaminated: Option<Count>,
+    /// Mean length of a response in tokens, between the ends of its 95 % interval over problems.
+    pub tokens: Option<[f64; 3]>,
 }
 
 impl CellScore {
-    /// Accuracy with Wilson's 95 % interval; `None` without a graded problem.
-    pub fn interval(&self) -> Option<Interval> {
-        wilson(self.correct, self.n, CONFIDENCE_LEVEL)
+    /// Counts one response to each problem of a benchmark, and those to the problems that the cell did not train on.
+    pub fn new(benchmark: &str, all: &BenchmarkScores, untrained: Option<&BenchmarkScores>) -> CellScore {
+        let count = |of: &BenchmarkScores, without: usize| Count {
+            right: of.count(ResponseOutcome::Right) as u64,
+            n: (of.problems - without) as u64,
+        };
+        CellScore {
+            benchmark: benchmark.to_owned(),
+            all: count(all, 0),
+            decontaminated: untrained.map(|own| count(own, own.uncounted())).filter(|own| own.n > 0),
+            tokens: all.tokens.map(|i| [i.low, i.mid, i.high]),
+        }
     }
 }
 
 /// The scores of a cell, stored in its directory.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct CellScores {
     /// The checkpoint that was evaluated, relative to the cell's directory.
     pub checkpoint: PathBuf,
@@ -75,10 +101,14 @@ impl CellScores {
             let names = names.join(", ");
             return Err(wrong(format!("has scores of {names}, not of the five benchmarks in order")));
         }
-        match scores.scores.iter().find(|s| s.correct > s.n) {
-            Some(s) => Err(wrong(format!("{}: {} right answers of {}", s.benchmark, s.correct, s.n))),
-            None => Ok(Some(scores)),
+        for s in &scores.scores {
+            if let Some(Count { right, n }) =
+                [Some(s.all), s.decontaminated].into_iter().flatten().find(|c| c.right > c.n)
+            {
+                return Err(wrong(format!("{}: {right} right answers of {n}", s.benchmark)));
+            }
         }
+        Ok(Some(scores))
     }
 
     /// Writes them into a cell's directory.
@@ -234,9 +264,11 @@ pub fn on_toy_problems(trained: TrainedCell<'_>) -> Result<(String, Vec<CellScor
         let (stops, how) = (Stops::new(&tokens, &[]), (sampling, eval::EVAL_BATCH));
         let found = eval::evaluate(&decoder, stops, (&problems, TEST_SEED), how, &watch)
             .map_err(|e| SweepError::Broke(format!("{cell}: evaluation: {e}")))?;
-        let Evaluation { correct, n, ungradable, .. } = Evaluation::counted(&found);
         progress.finish();
-        scores.push(CellScore { benchmark: benchmark.name.clone(), correct, n, ungradable });
+        let found: Vec<Vec<CompletionRecord>> = found.into_iter().map(|one| vec![one]).collect();
+        // The embedded task holds its test problems out of training.
+        let counted = score::scores(&benchmark.name, &found, &[]);
+        scores.push(CellScore::new(&benchmark.name, &counted, Some(&counted)));
     }
     let limit = sampling.max_new_tokens;
     Ok((format!("greedy, up to {limit} tokens, stand-in problems of seed {TEST_SEED}"), scores))

@@ -12,7 +12,7 @@ use grpo_lambda_stats::{Interval, mean, mean_of_independent, wilson};
 
 use super::axes::{PRINTED, PaperModel, benchmarks, models};
 use super::grid::{Cell, averages};
-use super::run::{CellScores, CellStatus};
+use super::run::{CellScore, CellScores, CellStatus, Count};
 use crate::terminal;
 use grpo_lambda_trainer::eval::CONFIDENCE_LEVEL;
 
@@ -33,7 +33,7 @@ pub struct OurScore {
     /// With its 95 % interval: of the test items alone, as for the paper's.
     pub value: Interval,
     /// Right answers and problems, where it is one count.
-    pub count: Option<(u64, u64)>,
+    pub count: Option<Count>,
 }
 
 /// A field of a table.
@@ -45,8 +45,10 @@ pub struct Field {
     pub row: String,
     pub column: String,
     pub paper: PrintedScore,
-    /// Ours; `None` where there is none yet.
+    /// Ours, counted as the paper's; `None` where there is none yet.
     pub ours: Option<OurScore>,
+    /// Ours without the problems of training and without answers that cannot be read.
+    pub decontaminated: Option<OurScore>,
     /// The runs whose mean it is, and the benchmark; `None` for the mean of all five.
     cells: Vec<Cell>,
     benchmark: Option<usize>,
@@ -65,6 +67,13 @@ pub struct PaperTable {
 }
 
 const AVERAGE: &str = "AVG";
+const DECONTAMINATED: &str = "decontaminated";
+const COUNTED: &str = "ours counts as the paper's evaluation code does: every problem of the benchmark, those of the training \
+                       data too, and 0 for an answer that cannot be read or a prompt that leaves no room. The column \
+                       decontaminated leaves all three out";
+
+/// The count of a result that a number of ours is made of.
+type Counted = fn(&CellScore) -> Option<Count>;
 
 /// The five printed scores in the order of Tables 3 to 6, with Wilson's intervals of the nearest counts; then their
 /// printed average, with the interval that they imply, moved to it. `caveat` objects to a score, or without one to the
@@ -140,6 +149,7 @@ fn of_model(model: &'static PaperModel) -> PaperTable {
                 column: cell.variant.name(),
                 paper: scores[i].clone(),
                 ours: None,
+                decontaminated: None,
                 cells: vec![*cell],
                 benchmark: benchmarks().get(i).map(|_| i),
             }));
@@ -153,13 +163,13 @@ fn of_model(model: &'static PaperModel) -> PaperTable {
         title: format!("{} ({})", model.name, model.id),
         heads: ["data set", "benchmark", "variant"],
         fields,
-        notes: vec![note.to_owned()],
+        notes: vec![COUNTED.to_owned(), note.to_owned()],
     }
 }
 
 /// Table 1: averages over data sets and λ.
 fn of_averages() -> PaperTable {
-    let (mut fields, mut notes) = (Vec::new(), Vec::new());
+    let (mut fields, mut notes) = (Vec::new(), vec![COUNTED.to_owned()]);
     for check in consistency::table1(&PRINTED) {
         let Some(model) = models().iter().find(|m| m.printed() == check.model) else { continue };
         let made_of = &check.best.name;
@@ -189,6 +199,7 @@ fn of_averages() -> PaperTable {
             column,
             paper,
             ours: None,
+            decontaminated: None,
             cells: cells.clone(),
             benchmark: benchmarks().get(i).map(|_| i),
         }));
@@ -202,9 +213,9 @@ fn of_averages() -> PaperTable {
 }
 
 /// The mean over runs on the same problems: end by end, as wide as if the runs were right and wrong together.
-fn mean_over_runs(runs: &[&CellScores], benchmark: usize) -> Option<Interval> {
+fn mean_over_runs(runs: &[&CellScores], benchmark: usize, counted: Counted) -> Option<Interval> {
     let all: Vec<Interval> =
-        runs.iter().map(|run| run.scores[benchmark].interval()).collect::<Option<_>>()?;
+        runs.iter().map(|run| counted(&run.scores[benchmark])?.interval()).collect::<Option<_>>()?;
     let part = |part: fn(&Interval) -> f64| mean(&all.iter().map(part).collect::<Vec<_>>());
     Some(Interval {
         low: part(|i| i.low)?,
@@ -215,17 +226,17 @@ fn mean_over_runs(runs: &[&CellScores], benchmark: usize) -> Option<Interval> {
 }
 
 impl Field {
-    /// Ours from the runs that are done; nothing where one is not, or a benchmark had no graded answer.
-    fn ours(&self, done: &[(Cell, CellStatus)]) -> Option<OurScore> {
+    /// A number of ours from the runs that are done; nothing where one is not, or a benchmark has no count.
+    fn number(&self, done: &[(Cell, CellStatus)], counted: Counted) -> Option<OurScore> {
         let scores = |cell: &Cell| match done.iter().find(|(c, _)| c == cell) {
             Some((_, CellStatus::Done(scores))) => Some(scores),
             Some((_, CellStatus::Partial | CellStatus::Missing)) | None => None,
         };
         let runs: Vec<&CellScores> = self.cells.iter().map(scores).collect::<Option<_>>()?;
         let all: Vec<Interval> =
-            (0..benchmarks().len()).map(|b| mean_over_runs(&runs, b)).collect::<Option<_>>()?;
+            (0..benchmarks().len()).map(|b| mean_over_runs(&runs, b, counted)).collect::<Option<_>>()?;
         let count = |b: usize| match runs.as_slice() {
-            [one] => Some((one.scores[b].correct, one.scores[b].n)),
+            [one] => counted(&one.scores[b]),
             _several => None,
         };
         Some(match self.benchmark {
@@ -248,8 +259,9 @@ impl PaperTable {
             1 => of_averages(),
             n => of_model(models().iter().find(|m| m.printed().table() == n)?),
         };
-        for i in 0..table.fields.len() {
-            table.fields[i].ours = table.fields[i].ours(done);
+        for field in &mut table.fields {
+            field.ours = field.number(done, |score| Some(score.all));
+            field.decontaminated = field.number(done, |score| score.decontaminated);
         }
         Some(table)
     }
@@ -305,25 +317,34 @@ impl PaperTable {
     }
 
     /// The fields, with their parts parted by `between`: ours, its interval, the paper's in brackets with the mark of
-    /// its caveat.
+    /// its caveat; then ours decontaminated, in a column of its own.
     fn body(&self, between: &str) -> comfy_table::Table {
         let columns = self.rows().next().unwrap_or_default().iter().map(|f| f.column.as_str());
-        let heads: Vec<String> = self.heads[..2].iter().copied().chain(columns).map(str::to_owned).collect();
+        // A column that nothing stands in yet is left out.
+        let filled = |i: usize| self.rows().any(|row| row[i].ours.is_some());
+        let columns: Vec<(&str, bool)> = columns.enumerate().map(|(i, name)| (name, filled(i))).collect();
+        let mut heads: Vec<&str> = self.heads[..2].to_vec();
+        for (name, filled) in &columns {
+            heads.push(name);
+            heads.extend(filled.then_some(DECONTAMINATED));
+        }
         let mut table = terminal::table(heads);
         let mut marks = 0;
+        let number = |score: &Option<OurScore>| match score {
+            Some(OurScore { value: v, .. }) => {
+                vec![accuracy(v.mid), format!("{}-{}", accuracy(v.low), accuracy(v.high))]
+            }
+            None => vec!["-".to_owned()],
+        };
         for row in self.rows() {
             let mut cells = vec![row[0].block.clone(), row[0].row.clone()];
-            for field in row {
-                let mut parts = match &field.ours {
-                    Some(OurScore { value: v, .. }) => {
-                        vec![accuracy(v.mid), format!("{}-{}", accuracy(v.low), accuracy(v.high))]
-                    }
-                    None => vec!["-".to_owned()],
-                };
+            for (field, (_, filled)) in row.iter().zip(&columns) {
+                let mut parts = number(&field.ours);
                 marks += usize::from(field.paper.caveat.is_some());
                 let mark = field.paper.caveat.as_ref().map_or(String::new(), |_| format!(" [{marks}]"));
                 parts.push(format!("({}){mark}", accuracy(field.paper.value)));
                 cells.push(parts.join(between));
+                cells.extend(filled.then(|| number(&field.decontaminated).join(between)));
             }
             table.add_row(cells);
         }
@@ -376,26 +397,25 @@ impl PaperTable {
         let heads = self.heads.map(|name| name.replace(' ', "_"));
         let mut columns = vec!["table"];
         columns.extend(heads.iter().map(String::as_str));
-        columns.extend(["scale", "ours", "ours_low95", "ours_high95", "ours_correct", "ours_n"]);
+        let ends = ["", "_low95", "_high95", "_correct", "_n"];
+        let names = ["ours", DECONTAMINATED].map(|name| ends.map(|end| format!("{name}{end}")));
+        columns.push("scale");
+        columns.extend(names.iter().flatten().map(String::as_str));
         columns.extend(["paper", "paper_low95", "paper_high95", "caveat"]);
         let mut tidy = Tidy::new(&columns);
         for f in &self.fields {
-            let (ours, count) = (f.ours.map(|o| o.value), f.ours.and_then(|o| o.count));
-            let numbers = [
-                ours.map(|o| o.mid),
-                ours.map(|o| o.low),
-                ours.map(|o| o.high),
-                count.map(|(right, _)| right as f64),
-                count.map(|(_, n)| n as f64),
-                Some(f.paper.value),
-                f.paper.ends.map(|p| p[0]),
-                f.paper.ends.map(|p| p[1]),
-            ];
+            let numbers = |score: Option<OurScore>| {
+                let (value, count) = (score.map(|s| s.value), score.and_then(|s| s.count));
+                let [low, mid, high] = [value.map(|v| v.low), value.map(|v| v.mid), value.map(|v| v.high)];
+                [mid, low, high, count.map(|c| c.right as f64), count.map(|c| c.n as f64)]
+            };
+            let paper = [Some(f.paper.value), f.paper.ends.map(|p| p[0]), f.paper.ends.map(|p| p[1])];
             let names = [&f.block, &f.row, &f.column].map(|name| name.as_str().into());
             let mut row = vec![self.number.into()];
             row.extend(names);
             row.push(scale.into());
-            row.extend(numbers.map(Into::into));
+            row.extend([f.ours, f.decontaminated].into_iter().flat_map(numbers).map(Into::into));
+            row.extend(paper.map(Into::into));
             row.push(f.paper.caveat.as_deref().map_or(grpo_lambda_stats::table::Cell::Empty, Into::into));
             tidy.push(row);
         }

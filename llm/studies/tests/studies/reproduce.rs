@@ -4,14 +4,21 @@ use grpo_lambda_decoder::model::{Architecture::Qwen2, ModelConfig, ModelShape};
 use grpo_lambda_printed::{Benchmark, Column};
 use grpo_lambda_studies::reproduce::axes::{PaperBenchmark, benchmarks, datasets, models};
 use grpo_lambda_studies::reproduce::cost::{
-    Assumptions, REACHED, WorkEstimate, bytes, disk, evaluated, run, time, trained,
+    Assumptions, PlanLine, REACHED, WorkEstimate, bytes, disk, evaluated, plan, run, time, trained,
 };
 use grpo_lambda_studies::reproduce::grid::{Cell, CellFilter, Tables};
 use grpo_lambda_studies::reproduce::readiness::asked;
-use grpo_lambda_studies::reproduce::run::{CellScore, CellScores, CellStatus};
+use grpo_lambda_studies::reproduce::run::{CellScore, CellScores, CellStatus, Count};
 use grpo_lambda_studies::reproduce::table::{Field, PaperTable};
 use grpo_lambda_trainer::config::{Config as Preset, PRESETS};
+use grpo_lambda_trainer::eval::{
+    self,
+    completion::{CompletionRecord, RecordedFinish, ResponseOutcome},
+};
 use grpo_lambda_trainer::plan::cards::cards;
+use grpo_lambda_trainer::plan::memory;
+use grpo_lambda_trainer::plan::synthetic::{ALLOWANCE, predict};
+use grpo_lambda_trainer::problems::MaxLengths;
 
 /// The axes span the printed runs: no more, no fewer, in the printed order.
 #[test]
@@ -168,11 +175,11 @@ fn a_benchmark_with_a_bad_row_is_not_called_missing() {
 
 /// Scores with this share of right answers to each benchmark.
 fn scores(share: f64) -> CellScores {
-    let score = |b: &PaperBenchmark| CellScore {
-        benchmark: b.name.clone(),
-        correct: (share * b.items() as f64).round() as u64,
-        n: b.items(),
-        ungradable: 0,
+    let score = |b: &PaperBenchmark| {
+        let right = (share * b.items() as f64).round() as u64;
+        let decontaminated = Some(Count { right: right / 2, n: b.items() / 2 });
+        let (benchmark, all) = (b.name.clone(), Count { right, n: b.items() });
+        CellScore { benchmark, all, decontaminated, tokens: Some([100.0, 120.5, 141.0]) }
     };
     CellScores {
         checkpoint: "run/x".into(),
@@ -196,7 +203,7 @@ fn scores_survive_their_file_and_a_damaged_one_is_refused() {
         let error = CellScores::read(dir.path()).expect_err("refused");
         assert!(error.contains(expected) && error.contains("remove it"), "{error}");
     }
-    scores.scores[0].correct = 31;
+    scores.scores[0].all.right = 31;
     scores.write(dir.path()).expect("writable");
     assert!(CellScores::read(dir.path()).expect_err("refused").contains("AIME: 31 right answers of 30"));
 }
@@ -303,6 +310,84 @@ fn a_row_of_table_1_is_the_mean_over_data_sets_and_lambda() {
 }
 
 #[test]
+fn both_counts_stand_in_columns_of_their_own() {
+    // Half the problems were trained on, and all right answers but a half are to these.
+    let full = table(6, &filled("6", |_| 0.5));
+    let field = full.fields.iter().find(|f| f.row == "MATH").expect("a field");
+    let [ours, clean] = [field.ours, field.decontaminated].map(|score| score.expect("filled"));
+    assert_eq!(
+        (ours.count, clean.count),
+        (Some(Count { right: 250, n: 500 }), Some(Count { right: 125, n: 250 }))
+    );
+    assert_eq!(Some(ours.value), grpo_lambda_stats::wilson(250, 500, 0.95));
+    assert_eq!(Some(clean.value), grpo_lambda_stats::wilson(125, 250, 0.95));
+    let page = full.markdown(&[], "cmd");
+    let heads = page.lines().find(|line| line.contains("data set")).expect("a head");
+    let heads: Vec<&str> = heads.split('|').map(str::trim).collect();
+    assert_eq!(heads[3..7], ["GRPO", "decontaminated", "recent/ε-trace/0.99", "decontaminated"]);
+    let csv = full.csv("full", "cmd");
+    assert!(csv.contains(",250,500,0.5,0.438491261809,0.561508738191,125,250,0.7"), "{csv}");
+    // A cell whose training problems are not known has the first alone.
+    let mut cells = filled("6", |_| 0.5);
+    let CellStatus::Done(scores) = &mut cells[0].1 else { panic!("filled") };
+    scores.scores[0].decontaminated = None;
+    let first = &table(6, &cells).fields[0];
+    assert!(first.ours.is_some() && first.decontaminated.is_none());
+}
+
+#[test]
+fn a_score_counts_every_problem_and_what_is_left_of_them() {
+    let record = |verdict| CompletionRecord {
+        problem: "0".into(),
+        sample: 0,
+        verdict,
+        reason: String::new(),
+        lenient: false,
+        answer: None,
+        finish: RecordedFinish::Eos,
+        tokens: 10,
+        text: String::new(),
+        crc32c: None,
+    };
+    use ResponseOutcome::{NoAnswer, NoRoom, Right, Unreadable, Wrong};
+    let found = |verdicts: &[ResponseOutcome]| {
+        let samples: Vec<_> = verdicts.iter().map(|verdict| vec![record(*verdict)]).collect();
+        eval::score::scores("b", &samples, &[])
+    };
+    let all = found(&[Right, Right, Wrong, NoAnswer, Unreadable, NoRoom, Right]);
+    let own = found(&[Right, Wrong, Unreadable, NoRoom]);
+    let score = CellScore::new("b", &all, Some(&own));
+    assert_eq!((score.all, score.decontaminated), (Count { right: 3, n: 7 }, Some(Count { right: 1, n: 2 })));
+    let none_left = CellScore::new("b", &all, Some(&found(&[Unreadable])));
+    assert_eq!((none_left.decontaminated, CellScore::new("b", &all, None).decontaminated), (None, None));
+}
+
+#[test]
+fn the_memory_of_a_card_is_that_of_its_step() {
+    let (shape, preset, a) = (shape(), tiny(&["method.name=grpo", "sft.steps=2"]), assumptions());
+    let longest = MaxLengths { prompt: a.prompt_tokens, example: a.demonstration_tokens };
+    let found = run(&shape, &preset, &a).expect("counted");
+    let step = predict(&shape, &preset, a.card.dtype, longest).expect("counted");
+    let most = found.supervised.memory.max(found.reinforced.memory);
+    assert_eq!(most, step.peak().0 + ALLOWANCE);
+    assert_eq!((found.supervised + found.reinforced).memory, most);
+    // A run that the card cannot hold is marked, and the processor has the trainer's own estimate.
+    let line = PlanLine {
+        names: ["m", "d", "v"].map(str::to_owned),
+        work: found.reinforced,
+        hours: 1.0,
+        status: "missing",
+    };
+    let gib = most as f64 / f64::from(1 << 30);
+    assert!(plan(std::slice::from_ref(&line), Some(1 << 20)).contains(&format!("{gib:.1} GiB, of 0.0 GiB")));
+    let [.., cpu] = cards();
+    let on_cpu = run(&shape, &preset, &Assumptions { card: cpu, ..a.clone() }).expect("counted");
+    let decided = memory::decided(&preset, &shape, a.prompt_tokens);
+    let estimate = memory::estimate(&shape, &memory::StepShape::new(&decided, a.prompt_tokens), None);
+    assert_eq!(on_cpu.reinforced.memory, estimate.peak(decided.memory.recompute_layers) as u64);
+}
+
+#[test]
 fn an_empty_table_shows_the_papers_numbers_and_its_caveats() {
     let empty = table(5, &[]);
     let text = empty.text();
@@ -319,5 +404,6 @@ fn an_empty_table_shows_the_papers_numbers_and_its_caveats() {
     assert!(page.contains("- TOY MODELS") && row.starts_with("|gsm8k|AVG|- (.126)|- (.277) [1]|"), "{page}");
     let csv = empty.csv("full", "cmd");
     assert_eq!(csv.lines().count(), 2 + 72);
-    assert!(csv.contains("table,data_set,benchmark,variant,scale,ours,"), "{csv}");
+    let heads = "table,data_set,benchmark,variant,scale,ours,ours_low95,ours_high95,ours_correct,ours_n,decontaminated,";
+    assert!(csv.contains(heads), "{csv}");
 }

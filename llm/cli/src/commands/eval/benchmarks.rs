@@ -1,5 +1,6 @@
 //! The problems of an evaluation: the named ones, or those that the model's run held out.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use grpo_lambda_decoder::model;
@@ -96,7 +97,10 @@ fn trained_on(
     let mut remarks = Vec::new();
     for benchmark in benchmarks.iter_mut().filter(|b| !b.embedded) {
         let (name, all) = (benchmark.name.clone(), benchmark.items.len());
-        let met = benchmark.items.iter().filter(|item| trained.contains(&item.problem)).count();
+        let met = benchmark.items.iter().filter(|item| trained.contains(&item.problem));
+        let ids: BTreeSet<String> = met.map(|item| item.id.clone()).collect();
+        let met = ids.len();
+        benchmark.trained = Some(ids);
         let said = format!("{name}: {met} of {all} problems were trained on in {}", runs.join(" and "));
         match met {
             0 => {}

@@ -23,6 +23,7 @@ use grpo_lambda_studies::figures;
 use grpo_lambda_trainer::eval::benchmark::Benchmark;
 use grpo_lambda_trainer::eval::origin::Origin;
 use grpo_lambda_trainer::eval::report::{self, ReportBenchmark};
+use grpo_lambda_trainer::eval::score::{BenchmarkScores, scores};
 use grpo_lambda_trainer::eval::settings::{Protocol, Settings};
 use grpo_lambda_trainer::eval::shots::{Shots, ShotsError};
 use grpo_lambda_trainer::eval::store::{BenchmarkHeader, EvalDir, StoreError};
@@ -235,7 +236,11 @@ fn generate(
         .zip(&completions)
         .map(|((b, (problems, _)), completions)| ReportBenchmark { name: &b.name, problems, completions })
         .collect();
-    finish((work.settings, remarks), &parts, pass_at, &dir)
+    let untrained = |(b, all): (&Benchmark, &Vec<_>)| {
+        b.untrained(all).filter(|own| !own.is_empty()).map(|own| scores(&b.name, &own, &[]))
+    };
+    let untrained = benchmarks.iter().zip(&completions).map(untrained).collect();
+    finish(work.settings, (remarks, untrained), (&parts, pass_at), &dir)
 }
 
 /// The run that the model is from. One whose configuration cannot be read does not matter where nothing is taken from it.
@@ -373,13 +378,13 @@ fn announce(settings: &Settings, benchmarks: &[Benchmark], path: &Path) {
 
 /// Writes the numbers and the report; with the table as it is printed.
 fn finish(
-    (settings, remarks): (&Settings, Vec<String>),
-    parts: &[ReportBenchmark<'_>],
-    pass_at: &[usize],
+    settings: &Settings,
+    (remarks, untrained): (Vec<String>, Vec<Option<BenchmarkScores>>),
+    (parts, pass_at): (&[ReportBenchmark<'_>], &[usize]),
     dir: &EvalDir,
 ) -> Result<(EvalSummary, String), Failure> {
     let benchmarks: Vec<_> = parts.iter().map(|p| (p.name, p.completions)).collect();
-    let summary = EvalSummary { remarks, ..EvalSummary::new(settings, &benchmarks, pass_at) };
+    let summary = EvalSummary { remarks, untrained, ..EvalSummary::new(settings, &benchmarks, pass_at) };
     let json = serde_json::to_string_pretty(&summary.json()).map_err(Failure::broke)?;
     dir.write("summary.json", format!("{json}\n").as_bytes()).map_err(Failure::broke)?;
     let command = crate::words::line();

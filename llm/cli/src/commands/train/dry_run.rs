@@ -1,7 +1,7 @@
 //! `llm-train train --dry-run`: what a run would be, before anything of it is done.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use grpo_lambda_decoder::model::{Architecture::Qwen2, ModelConfig as Shape, ModelShape, weights};
 use grpo_lambda_gpu::select::ComputeDevice;
@@ -9,7 +9,9 @@ use grpo_lambda_gpu::select::ComputeDevice;
 use super::memory as itemised;
 use super::objective::objective;
 use crate::commands::{Failure, gib, quantile};
+use grpo_lambda_studies::reproduce::axes::{PaperModel, models};
 use grpo_lambda_studies::reproduce::cost::{self, Assumptions};
+use grpo_lambda_studies::reproduce::readiness::{self, Need};
 use grpo_lambda_trainer::config::{Config, ModelSource};
 use grpo_lambda_trainer::eval::power;
 use grpo_lambda_trainer::input::task::{Split, TaskSource};
@@ -41,7 +43,12 @@ pub(super) fn plan(
         .configured()
         .require(&provided(config.configured()))
         .map_err(|e| Failure::refused(TrainError::from(e)))?;
-    let config = &train::with_located_model(config).map_err(Failure::refused)?;
+    let head = format!("Nothing was run. {place}\n\n{given}{}", device_line(engines, config));
+    let config = &match (train::with_located_model(config), paper_model(config, preset)) {
+        (Ok(located), _) => located,
+        (Err(_), Some((model, weights))) => return without_weights(config, model, &weights, head),
+        (Err(missing), None) => return Err(Failure::refused(missing)),
+    };
     let tokens = train::tokens(config).map_err(Failure::refused)?;
     let (shape, files) = shape(config, &tokens)?;
     tokens.check(shape.vocab_size).map_err(Failure::refused)?;
@@ -49,15 +56,55 @@ pub(super) fn plan(
         Problems::open(config, &tokens, shape.max_position_embeddings, &mut say).map_err(Failure::refused)?;
     let held_out = train::check_fit(config, (&problems, &tokens, &shape)).map_err(Failure::refused)?;
     let lengths = Lengths::measure(config, &problems, &tokens)?;
-    let mut text = format!("Nothing was run. {place}\n\n{given}");
-    text += &device_line(engines, config);
-    text += &splits(config, &problems)?;
+    let mut text = head + &splits(config, &problems)?;
     text += &lengths.lines(config);
     let prompt_tokens = lengths.longest_prompt().max(held_out.longest);
     let decided = &memory::decided(config, &shape, prompt_tokens);
     let step = StepShape { evaluated: held_out.n, ..StepShape::new(decided, prompt_tokens) };
+    let mean = |lengths: &[usize]| lengths.iter().sum::<usize>() / lengths.len().max(1);
+    let (prompt, solution) = (mean(&lengths.prompts), mean(&lengths.solutions));
     text += &memory_line(decided, &shape, &step);
-    text += &hours(config, &shape, &lengths)?;
+    text += &hours(config, &shape, [prompt.max(1), (prompt + solution).max(1)])?;
+    Ok(format!("{text}\n{}\n{}", objective(config), itemised::section(decided, (&shape, &files), &step)))
+}
+
+/// The paper's model that a preset names, with the place of its weights, where nothing is there.
+fn paper_model(config: &Config, preset: &str) -> Option<(&'static PaperModel, PathBuf)> {
+    let none: [&str; 0] = [];
+    let model = models().iter().find(|model| model.preset == preset)?;
+    match (Config::resolve(preset, &none).ok()?.model, &config.model) {
+        (ModelSource::Checkpoint(own), ModelSource::Checkpoint(path)) if own == *path && !path.exists() => {
+            Some((model, own))
+        }
+        _ => None,
+    }
+}
+
+/// The plan of a run from a model of the paper whose weights are not here: its published shape, with assumed lengths.
+fn without_weights(
+    config: &Config,
+    model: &PaperModel,
+    weights: &Path,
+    mut text: String,
+) -> Result<String, Failure> {
+    let data = match &config.task {
+        TaskSource::Dataset(task) => Some(readiness::of_data(task.data.clone())),
+        TaskSource::Embedded(_) => None,
+    };
+    let needs: Vec<Need> = [readiness::of_weights(model, weights)].into_iter().chain(data).collect();
+    let Assumptions { prompt_tokens, demonstration_tokens, .. } = Assumptions::new(cards()[0], 1.0);
+    let shape = model.shape();
+    let decided = &memory::decided(config, &shape, prompt_tokens);
+    let step = StepShape { evaluated: config.eval.n, ..StepShape::new(decided, prompt_tokens) };
+    let _ = write!(
+        text,
+        "\n{}{}lengths      assumed: prompts of {prompt_tokens} tokens, demonstrations of {demonstration_tokens} with theirs\n",
+        readiness::text(&needs),
+        stages(config, "", config.eval.n)
+    );
+    text += &memory_line(decided, &shape, &step);
+    text += &hours(config, &shape, [prompt_tokens, demonstration_tokens])?;
+    let files = format!("not here; the shape is the published one of {}", model.id);
     Ok(format!("{text}\n{}\n{}", objective(config), itemised::section(decided, (&shape, &files), &step)))
 }
 
@@ -140,10 +187,16 @@ fn splits(config: &Config, problems: &Problems) -> Result<String, Failure> {
         .sizes()
         .filter(|[train, ..]| *train > 0 && asked > 0)
         .map_or(String::new(), |[train, ..]| format!(", {:.2} epochs", asked as f64 / train as f64));
-    let _ = writeln!(
-        text,
-        "RL           {} steps of {} problems x {} responses{epochs}",
-        config.rl.steps, config.rl.prompts_per_step, config.rl.group_size
+    text += &stages(config, &epochs, measured);
+    Ok(text)
+}
+
+/// The steps of RL, the evaluations on so many problems, and the template.
+fn stages(config: &Config, epochs: &str, measured: usize) -> String {
+    let rl = &config.rl;
+    let mut text = format!(
+        "RL           {} steps of {} problems x {} responses{epochs}\n",
+        rl.steps, rl.prompts_per_step, rl.group_size
     );
     let when = match config.eval.every {
         0 => "before and after".to_owned(),
@@ -158,7 +211,7 @@ fn splits(config: &Config, problems: &Problems) -> Result<String, Failure> {
     if let TaskSource::Dataset(task) = &config.task {
         let _ = writeln!(text, "template     {}", task.template);
     }
-    Ok(text)
+    text
 }
 
 /// Lengths of prompts and of solutions as they are imitated, in tokens, sorted.
@@ -228,16 +281,13 @@ fn memory_line(config: &Config, shape: &Shape, step: &StepShape) -> String {
 }
 
 /// Hours by a counted step, on two devices: no bound, because the share of a device's best that is reached is assumed.
-fn hours(config: &Config, shape: &Shape, lengths: &Lengths) -> Result<String, Failure> {
-    let mean = |lengths: &[usize]| lengths.iter().sum::<usize>() / lengths.len().max(1);
+fn hours(config: &Config, shape: &Shape, lengths: [usize; 2]) -> Result<String, Failure> {
+    let [prompt_tokens, demonstration_tokens] = lengths;
     let mut found = Vec::new();
     let mut extra_inputs = "";
     for card in cards().into_iter().rev().filter(|card| ["cpu", "h100"].contains(&card.name)) {
-        let assumed = Assumptions {
-            prompt_tokens: mean(&lengths.prompts).max(1),
-            demonstration_tokens: (mean(&lengths.prompts) + mean(&lengths.solutions)).max(1),
-            ..Assumptions::new(card, card.utilisation)
-        };
+        let assumed =
+            Assumptions { prompt_tokens, demonstration_tokens, ..Assumptions::new(card, card.utilisation) };
         let run = cost::run(shape, config, &assumed).map_err(Failure::refused)?;
         let hours = (run.supervised + run.reinforced).hours(&assumed);
         found.push(format!(

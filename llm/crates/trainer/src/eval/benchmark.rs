@@ -1,5 +1,6 @@
 //! Benchmarks by name: files of problems, and the embedded tasks.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use grpo_lambda::settings::did_you_mean;
@@ -32,6 +33,8 @@ pub struct Benchmark {
     pub embedded: bool,
     /// Unusable rows, left out.
     pub bad_rows: u64,
+    /// The ids of the problems that the model was trained on; `None` where that is not known.
+    pub trained: Option<BTreeSet<String>>,
 }
 
 /// The five benchmarks of the GRPO-lambda paper, in the order of its tables.
@@ -54,7 +57,14 @@ impl Benchmark {
             gold,
         };
         let items = rows.into_iter().map(item).collect();
-        Benchmark { name: name.to_owned(), items, embedded: false, bad_rows: 0 }
+        Benchmark { name: name.to_owned(), items, embedded: false, bad_rows: 0, trained: None }
+    }
+
+    /// The problems that the model was not trained on, among as many results in their order; `None` where that is not known.
+    pub fn untrained<T: Clone>(&self, results: &[T]) -> Option<Vec<T>> {
+        let trained = self.trained.as_ref()?;
+        let kept = self.items.iter().zip(results).filter(|(item, _)| !trained.contains(&item.id));
+        Some(kept.map(|(_, result)| result.clone()).collect())
     }
 
     /// The address of its random numbers, derived from its name.
@@ -199,7 +209,7 @@ fn embedded(name: &str, settings: &[&str]) -> Benchmark {
         gold: problem.gold,
     };
     let items = problems.into_iter().enumerate().map(item).collect();
-    Benchmark { name: name.to_owned(), items, embedded: true, bad_rows: 0 }
+    Benchmark { name: name.to_owned(), items, embedded: true, bad_rows: 0, trained: None }
 }
 
 pub const EMBEDDED_EXTRACTION: Extraction = Extraction::Boxed;

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use grpo_lambda_grade::Extraction;
-use grpo_lambda_stats::{Bootstrap, Interval, mean, pass_at_k, wilson};
+use grpo_lambda_stats::{Bootstrap, Interval, mean, pass_at_k, t_interval, wilson};
 
 use super::CONFIDENCE_LEVEL;
 use super::completion::{CompletionRecord, RecordedFinish, ResponseOutcome};
@@ -94,6 +94,8 @@ pub struct BenchmarkScores {
     pub responses: usize,
     /// Mean length of the sampled responses in tokens; `None` if there are none.
     pub mean_tokens: Option<f64>,
+    /// The same over problems, with its 95 % interval (Student); `None` for fewer than two.
+    pub tokens: Option<Interval>,
     /// pass@k for each k asked for.
     pub pass: Vec<PassAtK>,
     /// maj@k; with several samples.
@@ -113,8 +115,11 @@ pub fn scores(name: &str, completions: &[Vec<CompletionRecord>], pass_at: &[usiz
     let tallies: Vec<Tally> = completions.iter().map(|c| Tally::new(c)).collect();
     let all = || completions.iter().flatten();
     let right = || all().filter(|c| c.verdict == ResponseOutcome::Right);
-    let made: Vec<f64> =
-        all().filter(|c| c.finish != RecordedFinish::NoRoom).map(|c| c.tokens as f64).collect();
+    let lengths = |of: &[CompletionRecord]| -> Vec<f64> {
+        of.iter().filter(|c| c.finish != RecordedFinish::NoRoom).map(|c| c.tokens as f64).collect()
+    };
+    let made: Vec<f64> = completions.iter().flat_map(|c| lengths(c)).collect();
+    let of_problems: Vec<f64> = completions.iter().filter_map(|c| mean(&lengths(c))).collect();
     let each = |f: &dyn Fn(&Tally) -> f64| -> Vec<f64> { tallies.iter().map(f).collect() };
     let graded: Vec<f64> = tallies.iter().filter_map(Tally::score).collect();
     let pass = pass_at.iter().map(|&k| {
@@ -139,6 +144,7 @@ pub fn scores(name: &str, completions: &[Vec<CompletionRecord>], pass_at: &[usiz
         restated: all().filter(|c| c.reason.ends_with("stands in the problem")).count(),
         responses: made.len(),
         mean_tokens: mean(&made),
+        tokens: t_interval(&of_problems, CONFIDENCE_LEVEL),
         pass: pass.collect(),
         majority: (samples > 1).then(|| Majority {
             value: over_problems(&vote_scores).expect("a problem"),

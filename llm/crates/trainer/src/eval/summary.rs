@@ -21,6 +21,8 @@ pub struct EvalSummary {
     pub average: Option<Average>,
     /// Remarks for a reader of the numbers.
     pub remarks: Vec<String>,
+    /// The numbers without the problems that the model was trained on, for each benchmark; `None` where that is not known or none is left.
+    pub untrained: Vec<Option<BenchmarkScores>>,
 }
 
 /// The unweighted mean over benchmarks, as papers print it. Its interval combines those of the benchmarks, which are independent samples
@@ -55,7 +57,8 @@ impl EvalSummary {
         };
         let limits = benchmarks.iter().filter_map(|(_, c)| limits(&tallies(c))).collect();
         let average = if all.len() > 1 { average(&all) } else { None };
-        EvalSummary { settings: settings.clone(), scores: all, limits, average, remarks: Vec::new() }
+        let (remarks, untrained) = (Vec::new(), vec![None; all.len()]);
+        EvalSummary { settings: settings.clone(), scores: all, limits, average, remarks, untrained }
     }
 
     /// The name of the accuracy: `accuracy`, or `avg@8`.
@@ -68,10 +71,6 @@ impl EvalSummary {
 
     /// The result in a sentence.
     pub fn finding(&self) -> String {
-        let shown = |value: Option<Interval>| match value {
-            Some(i) => format!("{} % ({} to {})", percent(i.mid), percent(i.low), percent(i.high)),
-            None => "no gradable response".to_owned(),
-        };
         let measure = self.measure();
         match (&self.average, self.scores.as_slice()) {
             (Some(average), all) => {
@@ -85,6 +84,14 @@ impl EvalSummary {
     /// Caveats of the numbers: what was left out, what was cut off, and which differences they cannot detect.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = self.remarks.clone();
+        for (s, own) in self.scores.iter().zip(&self.untrained) {
+            let Some(own) = own.as_ref().filter(|own| own.problems < s.problems) else { continue };
+            let (name, measure, left_out) = (&s.name, self.measure(), s.problems - own.problems);
+            notes.push(format!(
+                "{name}: without the {left_out} problems of training {measure} {}",
+                shown(own.accuracy)
+            ));
+        }
         for s in &self.scores {
             let all = s.problems * s.samples;
             let no_room = s.count(ResponseOutcome::NoRoom) / s.samples;
@@ -269,6 +276,14 @@ struct SummaryLine {
 
 fn interval(i: Interval) -> Value {
     json!({ "value": i.mid, "interval": [i.low, i.high] })
+}
+
+/// An accuracy in words.
+fn shown(value: Option<Interval>) -> String {
+    match value {
+        Some(i) => format!("{} % ({} to {})", percent(i.mid), percent(i.low), percent(i.high)),
+        None => "no gradable response".to_owned(),
+    }
 }
 
 /// A share in percent with one decimal.

@@ -1,5 +1,5 @@
 use grpo_lambda_grade::Extraction;
-use grpo_lambda_stats::wilson;
+use grpo_lambda_stats::{t_interval, wilson};
 use grpo_lambda_trainer::eval::completion::{CompletionRecord, RecordedFinish, ResponseOutcome};
 use grpo_lambda_trainer::eval::score::{BenchmarkScores, scores};
 
@@ -51,6 +51,14 @@ fn what_counts_neither_way_is_left_out_of_one_accuracy_and_wrong_in_the_other() 
     assert_eq!((s.pass[0].value, s.majority), (s.as_wrong, None));
     let none = graded(&["u", "x"], &[]);
     assert_eq!((none.accuracy, none.as_wrong.mid), (None, 0.0));
+}
+
+#[test]
+fn lengths_are_averaged_over_the_problems_that_were_asked() {
+    let mut found = [problem("rw"), problem("rx"), problem("xx")];
+    (found[0][0].tokens, found[0][1].tokens, found[1][0].tokens) = (4, 8, 12);
+    let s = scores("b", &found, &[]);
+    assert_eq!((s.mean_tokens, s.tokens), (Some(8.0), t_interval(&[6.0, 12.0], 0.95)));
 }
 
 #[test]
