@@ -44,14 +44,18 @@ pub fn save(disk: &Disk, figure: &Figure, directory: &Path, name: &str) -> Resul
     Ok(path)
 }
 
-/// Draws a run into its `figures/`; the paths of the PNGs, each with an SVG next to it.
-pub fn draw_record(record: &RunRecord, run: &Path) -> Result<Vec<PathBuf>, DrawError> {
-    let figures = match record.curves.steps("rl") {
+/// The figures of a run, with their names.
+pub fn of_record(record: &RunRecord) -> Vec<(&'static str, Figure)> {
+    match record.curves.steps("rl") {
         0 => vec![("learning", supervised(record))],
         _ => vec![("learning", learning(record)), ("evidence", evidence(record))],
-    };
+    }
+}
+
+/// Draws a run into its `figures/`; the paths of the PNGs, each with an SVG next to it.
+pub fn draw_record(record: &RunRecord, run: &Path) -> Result<Vec<PathBuf>, DrawError> {
     let disk = Disk::default().inside(run)?;
-    figures.iter().map(|(name, figure)| save(&disk, figure, &run.join("figures"), name)).collect()
+    of_record(record).iter().map(|(name, figure)| save(&disk, figure, &run.join("figures"), name)).collect()
 }
 
 const STEPS: &str = "RL steps done";

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use grpo_lambda_trainer::input::data::{Columns, OnBadRow, open};
 use grpo_lambda_trainer::input::prompt::Template;
 
-use crate::common::{Place, assert_has, fixture, llm_train};
+use crate::common::{Place, assert_has, cases, fixture, llm_train};
 use crate::documents::page;
 
 /// An entry of `tests/fixtures/layouts/layouts.toml`.
@@ -122,74 +122,7 @@ fn what_is_not_asked_is_named_and_what_belongs_to_the_problem_is_not_left_out() 
         &[&partial[..], &["--system", "in base 2"]].concat(),
         "has no place for a system prompt",
     );
-    // Two columns that would each be the question, or the answer.
-    for (row, expected) in [
-        (
-            r#"{"question":"q","prompt":"Solve: q","answer":"1"}"#,
-            "prompt: asks something else than `question`",
-        ),
-        (r#"{"problem":"q","question":"r","answer":"1"}"#, "question: asks something else than `problem`"),
-        (r#"{"Problem":"r","problem":"q","answer":"1"}"#, "Problem: asks something else than `problem`"),
-        (
-            r#"{"question":"q","prompt":[{"role":"system","content":"s"},{"role":"user","content":"q"}],"answer":"1"}"#,
-            "prompt: asks something else than `question`",
-        ),
-        (
-            r#"{"problem":"q","answer":"1","ground_truth":"2"}"#,
-            "ground_truth: another answer than `answer`; name the column of the answer",
-        ),
-        (r#"{"problem":"q","answers":["1","2"],"answer":3}"#, "answer: another answer than `answers`"),
-        (r#"{"problem":"q","answer":"notfound"}"#, "answer = notfound: says that there is no answer"),
-        (r#"{"question":"q","image_1":{"bytes":"x"},"answer":"1"}"#, "image_1: belongs to the problem"),
-        (r#"{"question":"q","Picture":"x.png","answer":"1"}"#, "Picture: belongs to the problem"),
-        (r#"{"question":"q","Image_URLs":["x"],"answer":"1"}"#, "Image_URLs: belongs to the problem"),
-        (r#"{"question":"q","video_2_path":"x","answer":"1","videos_path":"x"}"#, "videos_path: belongs"),
-        (r#"{"premise":"p","question":"q","answer":"1"}"#, "premise: belongs to the problem"),
-        (
-            r#"{"prompt":"q","response":"so \\boxed{4}","label":"3"}"#,
-            "label: another answer than `response`; name the column of the answer",
-        ),
-        (
-            r#"{"prompt":"q","Label":1}"#,
-            "no column that looks like the answer … the columns are Label, prompt",
-        ),
-        (r#"{"prompt":"q","completion":"so \\boxed{4}","Label":false}"#, "label = false: says that"),
-        (
-            r#"{"prompt":[{"role":"user","content":"q"}],"verdict":"2"}"#,
-            "no column that looks like the answer … the columns are prompt, verdict",
-        ),
-        (r#"{"problem":"q","answer":"1","system":["be brief"]}"#, "system = [\"be brief\"]: must be a text"),
-    ] {
-        refused(row, &chat, expected);
-    }
-    for (row, answer) in [
-        (r#"{"question":"q","prompt":" q\n","answer":"1"}"#, "1"),
-        (
-            r#"{"problem":"q","messages":[{"role":"user","content":"q"},{"role":"assistant","content":"so"}],"answer":"1"}"#,
-            "1",
-        ),
-        (r#"{"problem":"q","answer":"so #### 1/2","ground_truth":"0.5"}"#, "1/2"),
-        (r#"{"problem":"q","answer":2,"final_answer":["$2$"],"label":"algebra"}"#, "2"),
-        (r#"{"input":"q","label":"3"}"#, "3"),
-        (
-            r#"{"input":"q","output":"a long text that has no mark of its answer, which is prose and says nothing","Label":"3"}"#,
-            "3",
-        ),
-        (r#"{"problem":"1+2?","solution":"so \\boxed{3}","label":"algebra"}"#, "3"),
-        (r#"{"problem":"q","output":"so \\boxed{3}","label":"easy"}"#, "3"),
-        (
-            r#"{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"so \\boxed{3}"}],"label":"algebra"}"#,
-            "3",
-        ),
-        (r#"{"problem":"q","prompt":[{"role":"user","content":"q"}],"label":"3"}"#, "3"),
-        (r#"{"question":"q","answer":"yes","facts":["a"],"background":"b"}"#, "yes"),
-        (
-            r#"{"question":"q","answer":"1","image_count":0,"video_solution_url":"u","figures_drawn":"two","images":2}"#,
-            "1",
-        ),
-        (r#"{"prompt":[{"role":"user","content":"q"}],"label":"4","metadata":{"a":1}}"#, "4"),
-        (r#"{"question":"q","solution":["so \\boxed{5}","or"],"final_answer":["5"]}"#, "5"),
-    ] {
+    for (row, answer) in cases(include_str!("../fixtures/layouts/answers.txt")) {
         data(row, &[&chat[..], &["--show", "1"]].concat()).says(&format!("--- answer: {answer}"));
     }
     let first = r#"{"question":"q","solution":["so \\boxed{5}","or"],"final_answer":["5"]}"#;

@@ -6,7 +6,7 @@ use grpo_lambda::settings::SettingError;
 use grpo_lambda_trainer::config::{divisor, hints};
 
 /// A method in the comparison, with all of its settings and those of its runs that differ from the common ones.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Entry {
     /// Its name in the registry.
     pub name: &'static str,

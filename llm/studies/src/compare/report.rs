@@ -280,8 +280,7 @@ mod tests {
                 n: vec![100; 6],
                 before: vec![0.25; 6],
                 after: (0..6).map(|seed| if is_other { 0.5 + 0.01 * f64::from(seed) } else { 0.4 }).collect(),
-                accuracy: Vec::new(),
-                reward: Vec::new(),
+                ..MethodScores::default()
             }
         };
         let scores = plan.entries.iter().enumerate().map(of_method).collect();

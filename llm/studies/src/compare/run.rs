@@ -13,7 +13,7 @@ use crate::curves::{Curves, Points};
 use crate::sweep::{Finished, Run, Sweep, SweepError};
 
 /// Scores of a method's runs: a value or curve for each seed.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct MethodScores {
     pub entry: Entry,
     /// For a step-size control of the first method: the methods whose learning rate times mean token weight it has.
@@ -98,17 +98,8 @@ impl MethodScores {
         control_of: Vec<String>,
         length: u64,
     ) -> Result<MethodScores, ConfigError> {
-        Ok(MethodScores {
-            rate: rate(plan, &entry),
-            weight: weight(plan, &entry, length)?,
-            entry,
-            control_of,
-            n: Vec::new(),
-            before: Vec::new(),
-            after: Vec::new(),
-            accuracy: Vec::new(),
-            reward: Vec::new(),
-        })
+        let (rate, weight) = (rate(plan, &entry), weight(plan, &entry, length)?);
+        Ok(MethodScores { rate, weight, entry, control_of, ..MethodScores::default() })
     }
 
     fn take(&mut self, Finished { directory, summary: done, .. }: &Finished) -> Result<(), SweepError> {

@@ -7,7 +7,7 @@ use grpo_lambda_stats::wilson;
 use serde_json::{Value, json};
 
 use crate::doctor::{self, diagnose};
-use crate::figures::{DrawError, evidence, learning, supervised};
+use crate::figures::{DrawError, of_record};
 use crate::paired::{self, report as paired_report};
 use crate::record::RunRecord;
 use grpo_lambda_trainer::config::ModelSource;
@@ -41,11 +41,8 @@ const LONGEST: usize = 4000;
 pub fn write(record: &RunRecord, run: &Path) -> Result<PathBuf, DrawError> {
     let failed =
         |e: &dyn std::fmt::Display| DrawError::Figure { name: FILE.to_owned(), problem: e.to_string() };
-    let figures = match record.curves.steps("rl") {
-        0 => vec![supervised(record)],
-        _ => vec![learning(record), evidence(record)],
-    };
-    let svgs: Result<Vec<String>, _> = figures.iter().enumerate().map(|(i, f)| inlined(f, i)).collect();
+    let svgs: Result<Vec<String>, _> =
+        of_record(record).iter().enumerate().map(|(i, (_, f))| inlined(f, i)).collect();
     let mut page = json!({
         "finding": record.finding(),
         "facts": facts(record, run),

@@ -226,23 +226,23 @@ fn mean_over_runs(runs: &[&CellScores], benchmark: usize, counted: Counted) -> O
 }
 
 impl Field {
-    /// A number of ours from the runs that are done; nothing where one is not, or a benchmark has no count.
+    /// A number of ours from the runs that are done; nothing where one is not, or a benchmark of it has no count.
     fn number(&self, done: &[(Cell, CellStatus)], counted: Counted) -> Option<OurScore> {
         let scores = |cell: &Cell| match done.iter().find(|(c, _)| c == cell) {
             Some((_, CellStatus::Done(scores))) => Some(scores),
             Some((_, CellStatus::Partial | CellStatus::Missing)) | None => None,
         };
         let runs: Vec<&CellScores> = self.cells.iter().map(scores).collect::<Option<_>>()?;
-        let all: Vec<Interval> =
-            (0..benchmarks().len()).map(|b| mean_over_runs(&runs, b, counted)).collect::<Option<_>>()?;
-        let count = |b: usize| match runs.as_slice() {
+        let value = |b: usize| mean_over_runs(&runs, b, counted);
+        let Some(b) = self.benchmark else {
+            let all: Vec<Interval> = (0..benchmarks().len()).map(value).collect::<Option<_>>()?;
+            return Some(OurScore { value: mean_of_independent(&all)?, count: None });
+        };
+        let count = match runs.as_slice() {
             [one] => counted(&one.scores[b]),
             _several => None,
         };
-        Some(match self.benchmark {
-            Some(b) => OurScore { value: all[b], count: count(b) },
-            None => OurScore { value: mean_of_independent(&all)?, count: None },
-        })
+        Some(OurScore { value: value(b)?, count })
     }
 }
 

@@ -314,45 +314,37 @@ fn both_counts_stand_in_columns_of_their_own() {
     // Half the problems were trained on, and all right answers but a half are to these.
     let full = table(6, &filled("6", |_| 0.5));
     let field = full.fields.iter().find(|f| f.row == "MATH").expect("a field");
-    let [ours, clean] = [field.ours, field.decontaminated].map(|score| score.expect("filled"));
-    assert_eq!(
-        (ours.count, clean.count),
-        (Some(Count { right: 250, n: 500 }), Some(Count { right: 125, n: 250 }))
-    );
-    assert_eq!(Some(ours.value), grpo_lambda_stats::wilson(250, 500, 0.95));
-    assert_eq!(Some(clean.value), grpo_lambda_stats::wilson(125, 250, 0.95));
+    for (score, right) in [(field.ours, 250), (field.decontaminated, 125)] {
+        let (score, n) = (score.expect("filled"), 2 * right);
+        assert_eq!(score.count, Some(Count { right, n }));
+        assert_eq!(Some(score.value), grpo_lambda_stats::wilson(right, n, 0.95));
+    }
     let page = full.markdown(&[], "cmd");
     let heads = page.lines().find(|line| line.contains("data set")).expect("a head");
     let heads: Vec<&str> = heads.split('|').map(str::trim).collect();
     assert_eq!(heads[3..7], ["GRPO", "decontaminated", "recent/ε-trace/0.99", "decontaminated"]);
     let csv = full.csv("full", "cmd");
     assert!(csv.contains(",250,500,0.5,0.438491261809,0.561508738191,125,250,0.7"), "{csv}");
-    // A cell whose training problems are not known has the first alone.
+    // A benchmark of which nothing is left has the first alone, and so has the average.
     let mut cells = filled("6", |_| 0.5);
     let CellStatus::Done(scores) = &mut cells[0].1 else { panic!("filled") };
     scores.scores[0].decontaminated = None;
-    let first = &table(6, &cells).fields[0];
-    assert!(first.ours.is_some() && first.decontaminated.is_none());
+    let fields = table(6, &cells).fields;
+    let has =
+        |row: usize| [fields[2 * row].ours, fields[2 * row].decontaminated].map(|score| score.is_some());
+    assert_eq!([0, 1, 5].map(has), [[true, false], [true, true], [true, false]]);
 }
 
 #[test]
 fn a_score_counts_every_problem_and_what_is_left_of_them() {
-    let record = |verdict| CompletionRecord {
-        problem: "0".into(),
-        sample: 0,
-        verdict,
-        reason: String::new(),
-        lenient: false,
-        answer: None,
-        finish: RecordedFinish::Eos,
-        tokens: 10,
-        text: String::new(),
-        crc32c: None,
+    let record = |verdict: &ResponseOutcome| {
+        let line = serde_json::json!({"problem": "0", "sample": 0, "verdict": verdict, "reason": "", "answer": null,
+            "finish": RecordedFinish::Eos, "tokens": 10, "text": ""});
+        vec![serde_json::from_value::<CompletionRecord>(line).expect("a line of completions.jsonl")]
     };
     use ResponseOutcome::{NoAnswer, NoRoom, Right, Unreadable, Wrong};
     let found = |verdicts: &[ResponseOutcome]| {
-        let samples: Vec<_> = verdicts.iter().map(|verdict| vec![record(*verdict)]).collect();
-        eval::score::scores("b", &samples, &[])
+        eval::score::scores("b", &verdicts.iter().map(record).collect::<Vec<_>>(), &[])
     };
     let all = found(&[Right, Right, Wrong, NoAnswer, Unreadable, NoRoom, Right]);
     let own = found(&[Right, Wrong, Unreadable, NoRoom]);

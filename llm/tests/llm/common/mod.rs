@@ -219,6 +219,11 @@ fn refusals(table: &str) -> Vec<Refusal<'_>> {
     all
 }
 
+/// The lines of a table like those in `refused/`, each with the line below it.
+pub fn cases(table: &str) -> impl Iterator<Item = (&str, &str)> {
+    refusals(table).into_iter().map(|case| (case.line, case.expected))
+}
+
 /// The paths of a folder's files, as far down as there are any.
 fn names(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
