@@ -20,7 +20,7 @@ use crate::curves::{Curves, half_window, smooth};
 use crate::figures::first_and_last_tenth;
 use crate::sweep::SweepError;
 
-/// What a cell has kept.
+/// Curves and lengths that a cell has kept.
 struct Kept<'a> {
     cell: &'a Cell,
     curves: Curves,
@@ -80,7 +80,7 @@ fn against_grpo<T: Copy>(cells: &[(Column, T)]) -> Vec<(T, T)> {
     others.filter_map(|(_, own)| Some((*own, grpo?.1))).collect()
 }
 
-/// How often an interval lies above another, and below it, in words.
+/// Counts of the intervals above GRPO's and below it, in words.
 fn apart(pairs: &[(Interval, Interval)], [above, below]: [&str; 2]) -> String {
     let higher = pairs.iter().filter(|(own, grpo)| own.low > grpo.high).count();
     let lower = pairs.iter().filter(|(own, grpo)| own.high < grpo.low).count();

@@ -29,7 +29,7 @@ use grpo_lambda_trainer::input::task::Split;
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::run::progress::SharedProgress;
 
-/// So many right answers to so many problems.
+/// Right answers out of so many problems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Count {
     pub right: u64,
@@ -48,9 +48,9 @@ impl Count {
 pub struct CellScore {
     /// The benchmark, as in Tables 3 to 6.
     pub benchmark: String,
-    /// As the paper's code counts: every problem, with 0 for an answer that cannot be read and for a prompt without room.
+    /// Count of the paper's code: every problem, with 0 for an answer that cannot be read and for a prompt without room.
     pub all: Count,
-    /// Without the problems of the cell's training and without those two. `None` where the problems of training are not
+    /// Count without the problems of the cell's training and without those two; `None` where the problems of training are not
     /// known, or none other is left.
     pub decontaminated: Option<Count>,
     /// Mean length of a response in tokens, between the ends of its 95 % interval over problems.

@@ -94,7 +94,7 @@ pub struct BenchmarkScores {
     pub responses: usize,
     /// Mean length of the sampled responses in tokens; `None` if there are none.
     pub mean_tokens: Option<f64>,
-    /// The same over problems, with its 95 % interval (Student); `None` for fewer than two.
+    /// Mean over problems of the length, with its 95 % interval (Student); `None` for fewer than two.
     pub tokens: Option<Interval>,
     /// pass@k for each k asked for.
     pub pass: Vec<PassAtK>,
