@@ -398,6 +398,32 @@ fn the_page_of_methods_names_those_that_lack_inputs() {
     }
 }
 
+/// The page of methods says of each how it samples: a method on its list is taken with the setting that the list names, and with no other list's.
+#[test]
+fn the_page_of_methods_names_those_that_sample_in_their_own_way() {
+    let page = include_str!("../../../../../../../docs/conventions.md").replace("\n  ", " ");
+    let (_, item) = page.split_once("**Their own sampling.** ").expect("the page has the mark");
+    let item = item.split("All others").next().unwrap_or_default();
+    let named = |setting: &str, spec: &methods::MethodSpec| {
+        let list = item.split(". ").find(|list| list.contains(setting));
+        list.unwrap_or_else(|| panic!("{setting} is not on the page")).contains(&format!("`{}`", spec.name))
+    };
+    for spec in methods::REGISTRY {
+        let taken = |words: &[&str]| {
+            let name = format!("method.name={}", spec.name);
+            Config::resolve("tiny", &[&[name.as_str()], words].concat()).is_ok()
+        };
+        let trees = named("rl.sampling=tree", spec);
+        assert_eq!(taken(&["rl.sampling=tree"]), trees, "{}", spec.name);
+        assert_eq!(taken(&["rl.sampling=entropy_search", "rl.group_size=20"]), trees, "{}", spec.name);
+        assert_eq!(taken(&[]), !trees, "{}", spec.name);
+        assert_eq!(taken(&["rl.sampling=systematic"]), named("Systematic sets, in", spec), "{}", spec.name);
+        let configured = methods::parse(spec.name, "").expect("its defaults are valid");
+        let steps = configured.extra_inputs().contains(&InputKind::Steps);
+        assert_eq!(steps, named("rl.completions", spec), "{}", spec.name);
+    }
+}
+
 /// `sum_v pi(v|s)^2` from the log-probability of every continuation, scored one by one.
 #[test]
 fn collisions_are_the_squares_of_the_probabilities_of_all_continuations() {
