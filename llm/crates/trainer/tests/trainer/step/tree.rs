@@ -16,7 +16,7 @@ use grpo_lambda_trainer::reward::RewardBreakdown;
 use grpo_lambda_trainer::step::engine::CpuEngine;
 use grpo_lambda_trainer::step::{
     OnTree, RequestedCompletions, RewardError, RewardFunction, Rollout, SharedPrefixes, StepContext,
-    StepSettings, StepStarts, TrainingPrompt,
+    StepSettings, StepStarts, StopStrings, TrainingPrompt,
 };
 use std::cell::RefCell;
 
@@ -58,12 +58,22 @@ fn engine() -> CpuEngine {
 }
 
 fn sampled(engine: &mut CpuEngine, rewards: &ByTokens, numbers: &[u64], words: &[&str]) -> (Config, Rollout) {
+    sampled_with(engine, rewards, numbers, (words, &[]))
+}
+
+fn sampled_with(
+    engine: &mut CpuEngine,
+    rewards: &ByTokens,
+    numbers: &[u64],
+    (words, stops): (&[&str], &[String]),
+) -> (Config, Rollout) {
     let tokens = ModelTokenizer::tiny();
     let config = Config::resolve("tiny", &[&["rl.max_new_tokens=12"], words].concat()).unwrap();
     // Many end tokens, so that responses end at every level of a tree.
     let eos: Vec<u32> = (0..tokens.len() as u32).filter(|id| id % 9 == 4).collect();
     let completions = RequestedCompletions::new(&config, &tokens);
-    let settings = StepSettings { completions, ..StepSettings::new(&config, &eos) };
+    let stops = StopStrings::new(&tokens, stops);
+    let settings = StepSettings { completions, stops, ..StepSettings::new(&config, &eos) };
     let context = StepContext::new(&settings, config.configured().method.as_ref(), rewards);
     let prompt = |n: &u64| training_prompt(&tokens, *n, &Task::Addition.problem(0, Split::Train, *n));
     let prompts = numbers.iter().map(prompt).collect();
@@ -294,4 +304,30 @@ fn the_tokens_where_a_group_parts_are_counted() {
     let group = Group { responses: [&[1, 2, 3][..], &[1, 4, 5, 6], &[7]].map(response).to_vec() };
     let alike = Group { responses: [&[1, 2][..], &[1, 2]].map(response).to_vec() };
     assert_eq!(SharedPrefixes::of(&[group, alike]), SharedPrefixes { tokens: 12, shared: 6, parting: 5 });
+}
+
+/// Every pair of letters ends a response, and with segments of one token it stands on either side of a fork.
+#[test]
+fn a_stop_string_that_a_fork_divides_ends_a_leaf() {
+    let letters = || 'a'..='z';
+    let pairs: Vec<String> = letters().flat_map(|a| letters().map(move |b| format!("{a}{b}"))).collect();
+    let tokens = ModelTokenizer::tiny();
+    let (mut engine, rewards) = (engine(), ByTokens { first: 99, ..ByTokens::default() });
+    let words = [&TREE[..2], &["rl.segment=1", "rl.group_size=12"], &METHODS[..1]].concat();
+    let (_, rollout) = sampled_with(&mut engine, &rewards, &[0, 1, 2, 3, 4, 5, 6, 7], (&words, &pairs));
+    let is_stopped = |ids: &[u32]| {
+        let text = tokens.text(ids).unwrap();
+        pairs.iter().any(|pair| text.contains(pair.as_str()))
+    };
+    let mut divided = 0;
+    for (group, segments) in rollout.groups.iter().zip(&rollout.segments) {
+        for (response, names) in group.responses.iter().zip(segments) {
+            let last = response.tokens.len() - 1;
+            assert!(!is_stopped(&response.tokens[..last]), "it went on after its end");
+            let ended = is_stopped(&response.tokens);
+            assert!(!(ended && response.truncated));
+            divided += usize::from(ended && last > 0 && names[last] != names[last - 1]);
+        }
+    }
+    assert!(divided > 0, "no stop string stands on both sides of a fork");
 }

@@ -1,12 +1,13 @@
 mod span;
 
 use grpo_lambda::assignment::Answer;
-use grpo_lambda::group::{ExtraInputs, Group, Response};
+use grpo_lambda::group::{ExtraInputs, Group, InputKind, Response};
 use grpo_lambda::methods;
 use grpo_lambda_decoder::model::Architecture::Qwen2;
 use grpo_lambda_decoder::model::{Decoder, ForwardOptions, ModelConfig, ModelShape, Rows, weights};
 use grpo_lambda_decoder::rng::{Address, Purpose, normal};
 use grpo_lambda_grade::Extraction;
+use grpo_lambda_trainer::config::Config;
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::step::extra_inputs::{
     ForwardSettings, InputCost, InputFields, InputRequest, ResponseSpan, collect, provided, saliencies,
