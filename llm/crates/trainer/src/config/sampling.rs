@@ -13,9 +13,9 @@ words! {
         Independent = "independent",
         /// From evenly spaced codes.
         Systematic = "systematic",
-        /// As a tree that branches at fixed intervals.
+        /// The leaves of a tree that branches at fixed intervals.
         Tree = "tree",
-        /// As a tree that branches at the least probable tokens of its first responses.
+        /// The leaves of a tree that branches at the least probable tokens of its first responses.
         EntropySearch = "entropy_search",
     }
 }

@@ -81,7 +81,7 @@ impl StepStarts {
 
 /// The completions of a batch.
 pub(super) struct Completed {
-    /// Those of each group, prefix by prefix.
+    /// The completions of each group, prefix by prefix.
     pub(super) responses: Vec<Vec<SampledResponse>>,
     /// The steps of every response of each group: the first token, and the number of the prefix before it in its group.
     steps: Vec<Vec<Vec<(usize, usize)>>>,
@@ -132,7 +132,9 @@ impl StepContext<'_> {
             steps.push(of_group);
         }
         let number = |stem: usize, k: usize| (numbers[stem] + k) as u64;
-        let continued = self.continued(engine, prompts, &stems, (count, &number), step)?;
+        // No more at a time than responses, for which there is memory.
+        let at_a_time = sampled.iter().map(Vec::len).sum();
+        let continued = self.continued(engine, prompts, &stems, (count, &number), (at_a_time, step))?;
         let (mut responses, mut written, mut cost) =
             (vec![Vec::new(); prompts.len()], 0, InputCost::default());
         for (stem, continued) in stems.iter().zip(continued) {

@@ -47,7 +47,7 @@ pub(super) struct Stem {
     pub(super) most: usize,
 }
 
-/// What a method reads of a prompt besides the responses of its group, by group: the greedy response, or completions.
+/// Responses that a method reads next to those of the group, by group: the greedy response, or completions.
 enum Further {
     Nothing,
     Greedy(Vec<Vec<SampledResponse>>),
@@ -212,14 +212,15 @@ impl StepContext<'_> {
         self.generated(engine, prompts, (group_size, self.settings.sampling), step)
     }
 
-    /// `count` responses that begin with each of these stems; `number(stem, k)` addresses the random numbers among those of the stem's prompt.
+    /// `count` responses that begin with each of these stems, at most `at_a_time` of them decoded at a time; `number(stem, k)` addresses the random
+    /// numbers among those of the stem's prompt.
     pub(super) fn continued(
         &self,
         engine: &dyn Engine,
         prompts: &[TrainingPrompt],
         stems: &[Stem],
         (count, number): (usize, &(dyn Fn(usize, usize) -> u64 + Sync)),
-        step: u64,
+        (at_a_time, step): (usize, u64),
     ) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
         if stems.is_empty() {
             return Ok(Vec::new());
@@ -231,7 +232,7 @@ impl StepContext<'_> {
         let own = self.settings.address(Purpose::Rollout, step, prompts);
         let address = |stem: usize, k: usize| own(stems[stem].prompt, 0).response(number(stem, k));
         let (sampling, address): (_, &AddressOf<'_>) = (self.settings.sampling, &address);
-        let continued = self.asked(engine, &ids, (count, &most), sampling, address)?;
+        let continued = self.asked(engine, &ids, (count, &most, at_a_time), sampling, address)?;
         let stops = self.settings.stops();
         let complete = stops.as_ref().and_then(Stops::test);
         let joined = |prefix: &SampledResponse, own: SampledResponse| {
@@ -267,15 +268,15 @@ impl StepContext<'_> {
             };
             self.settings.sets.map_or_else(|| own(prompt, response), decoded)
         };
-        self.asked(engine, &ids, (group_size, &[]), sampling, &address)
+        self.asked(engine, &ids, (group_size, &[], usize::MAX), sampling, &address)
     }
 
-    /// Responses to `prompts`, of at most `most` tokens by prompt where it has any.
+    /// Responses to `prompts`, of at most `most` tokens by prompt where it has any, at most `at_a_time` of them decoded at a time.
     fn asked(
         &self,
         engine: &dyn Engine,
         prompts: &[&[u32]],
-        (group_size, most): (usize, &[usize]),
+        (group_size, most, at_a_time): (usize, &[usize], usize),
         sampling: SamplingParams,
         address: &AddressOf<'_>,
     ) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
@@ -283,7 +284,7 @@ impl StepContext<'_> {
         let stops = self.settings.stops();
         let complete = stops.as_ref().and_then(Stops::test);
         SampledBy { engine, follower: self.follower }.generate(&SamplingRequest {
-            slots: memory.slots,
+            slots: memory.slots.or(Some(at_a_time).filter(|n| *n < prompts.len() * group_size)),
             stopping: StoppingCriteria { max_lengths: most, complete },
             watch: self.watch,
             ..SamplingRequest::new(prompts, group_size, eos, sampling, address)

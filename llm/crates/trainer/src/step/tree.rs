@@ -83,7 +83,7 @@ impl StepContext<'_> {
             let stems: Vec<Stem> = open.iter().map(stem).collect();
             let name = |node: &Open, child: usize| before + node.number * count + child;
             let numbers = |stem: usize, child: usize| name(&open[stem], child) as u64;
-            let continued = self.continued(engine, prompts, &stems, (count, &numbers), step)?;
+            let continued = self.continued(engine, prompts, &stems, (count, &numbers), (usize::MAX, step))?;
             let mut next = Vec::new();
             for (node, continued) in open.iter().zip(continued) {
                 for (child, written) in continued.into_iter().enumerate() {
@@ -132,7 +132,7 @@ impl StepContext<'_> {
             }
         }
         let number = |stem: usize, branch: usize| (chains + numbers[stem] + branch) as u64;
-        let continued = self.continued(engine, prompts, &stems, (branches, &number), step)?;
+        let continued = self.continued(engine, prompts, &stems, (branches, &number), (usize::MAX, step))?;
         for ((stem, continued), own) in stems.iter().zip(continued).zip(&numbers) {
             let chain = own / (forks * branches);
             for (branch, response) in continued.into_iter().enumerate() {
@@ -175,15 +175,15 @@ pub(super) fn repeated<T: Clone>(items: Vec<T>, leaves: &[Leaf]) -> Vec<T> {
 pub struct SharedPrefixes {
     /// Tokens of the responses.
     pub tokens: usize,
-    /// Of them those that another response of the group has, too, after the same tokens.
+    /// Tokens that another response of the group has, too, after the same tokens.
     pub shared: usize,
-    /// Of them those where responses with the same tokens so far go on differently.
+    /// Tokens where responses with the same tokens so far go on differently.
     pub parting: usize,
 }
 
 impl SharedPrefixes {
-    /// Those of some groups.
-    pub fn of(groups: &[Group]) -> SharedPrefixes {
+    /// Counts them.
+    pub fn new(groups: &[Group]) -> SharedPrefixes {
         let mut all = SharedPrefixes::default();
         for group in groups {
             let leaves: Vec<(&[u32], f64)> =

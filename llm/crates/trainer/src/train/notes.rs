@@ -183,21 +183,22 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Says once, after the first responses, how much of the groups branches where a method compares the prefixes that independent responses share.
+    /// Says after the first and the last step how much of the groups branches, where a method compares the prefixes that independent responses share.
     pub(super) fn note_shared_prefixes(&mut self, rollout: &Rollout) {
         let config = &self.session.config;
         let reads = config.configured().extra_inputs().contains(&InputKind::Tokens);
-        if !reads || config.rl.branching().is_some() || self.state.rl_done != 1 {
+        let done = self.state.rl_done;
+        if !reads || config.rl.branching().is_some() || ![1, config.rl.steps].contains(&done) {
             return;
         }
-        let SharedPrefixes { tokens, shared, parting } = SharedPrefixes::of(&rollout.groups);
+        let SharedPrefixes { tokens, shared, parting } = SharedPrefixes::new(&rollout.groups);
         let percent = |n: usize| 100.0 * n as f64 / tokens.max(1) as f64;
         self.say(&format!(
-            "{} compares the prefixes that responses of a group share: of the first {tokens} tokens {shared} ({:.1} %) stand in several responses, and \
-             at {parting} ({:.1} %) responses part, where alone it tells tokens apart",
+            "RL step {done}: {} tells the tokens of a response apart where responses of a group part after a prefix that they share, at {parting} \
+             ({:.1} %) of {tokens} tokens; {shared} ({:.1} %) stand in several responses",
             config.configured().spec.title,
-            percent(shared),
-            percent(parting)
+            percent(parting),
+            percent(shared)
         ));
     }
 

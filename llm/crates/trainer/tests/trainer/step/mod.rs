@@ -53,7 +53,7 @@ fn the_mean_update_of_remax_is_the_gradient_of_expected_reward() {
     mean_update_is_the_gradient(&["method.name=remax"], 0.9, 1.0);
 }
 
-/// Of an edge's value the mean of its siblings takes one in eight.
+/// The mean of its siblings takes one in eight of an edge's value.
 #[test]
 fn the_mean_update_of_spo_tree_on_its_own_trees_is_seven_eighths_of_the_gradient_of_expected_reward() {
     let tree = ["rl.sampling=tree", "rl.children=8,8", "rl.segment=2", "rl.group_size=64"];

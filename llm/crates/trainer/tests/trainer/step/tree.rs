@@ -31,7 +31,7 @@ struct ByTokens {
 }
 
 impl ByTokens {
-    fn of(&self, tokens: &[u32]) -> f64 {
+    fn reward(&self, tokens: &[u32]) -> f64 {
         f64::from(tokens.iter().take(self.first).fold(7u32, |sum, token| (sum * 31 + token) % 11))
     }
 }
@@ -45,7 +45,7 @@ impl RewardFunction for ByTokens {
     ) -> Result<Vec<RewardBreakdown>, RewardError> {
         self.graded.borrow_mut().push(responses.iter().map(|r| r.tokens.clone()).collect());
         let reward =
-            |r: &SampledResponse| RewardBreakdown { total: Some(self.of(&r.tokens)), components: vec![] };
+            |r: &SampledResponse| RewardBreakdown { total: Some(self.reward(&r.tokens)), components: vec![] };
         Ok(responses.iter().map(reward).collect())
     }
 }
@@ -107,7 +107,7 @@ fn the_leaves_of_a_tree_have_the_log_probabilities_of_the_model_and_share_what_w
                 let entropies = response.extra_inputs.entropies.as_ref().unwrap();
                 let off = entropies.iter().zip(&scores.entropies[0]).map(|(a, b)| (a - b).abs());
                 assert!(entropies.len() == names.len() && off.fold(0.0, f64::max) < 1e-5);
-                assert_eq!(response.reward, Some(rewards.of(&response.tokens)));
+                assert_eq!(response.reward, Some(rewards.reward(&response.tokens)));
                 assert_eq!(
                     (names.len(), response.truncated),
                     (response.tokens.len(), response.tokens.len() == 12 && response.tokens[11] % 9 != 4)
@@ -146,11 +146,11 @@ fn recomputed(method: &str, group: &Group, segments: &[Vec<u32>]) -> Vec<Vec<f64
         let leaves: Vec<usize> = (0..segments.len()).filter(|i| below(&segments[*i])).collect();
         leaves.iter().map(|i| value(*i)).sum::<f64>() / leaves.len() as f64
     };
-    let of = |name: Option<u32>| mean(&|leaf| name.is_none_or(|name| leaf.contains(&name)));
+    let valued = |name: Option<u32>| mean(&|leaf| name.is_none_or(|name| leaf.contains(&name)));
     let parent = |leaf: &[u32], name: u32| leaf.iter().take_while(|own| **own != name).last().copied();
     let token = |leaf: &Vec<u32>, name: u32| {
         let before = parent(leaf, name);
-        let (own, up) = (of(Some(name)), of(before));
+        let (own, up) = (valued(Some(name)), valued(before));
         let siblings: BTreeSet<u32> = segments
             .iter()
             .flat_map(|leaf| leaf.iter().copied().filter(|other| parent(leaf, *other) == before))
@@ -159,7 +159,7 @@ fn recomputed(method: &str, group: &Group, segments: &[Vec<u32>]) -> Vec<Vec<f64
             "method.name=spo_tree" => own - up,
             "method.name=tree_rl" => (own - up) + own,
             _ => {
-                let values: Vec<f64> = siblings.iter().map(|s| of(Some(*s))).collect();
+                let values: Vec<f64> = siblings.iter().map(|s| valued(Some(*s))).collect();
                 let (k, sum) = (values.len() as f64, values.iter().sum::<f64>());
                 let spread = values.iter().map(|v| (v - sum / k).powi(2)).sum::<f64>() / (k - 1.0);
                 if values.len() < 2 { 0.0 } else { (own - sum / k) / (spread.sqrt() + 1e-4) }
@@ -211,16 +211,16 @@ fn trees_and_completions_are_the_same_in_any_batch_and_slots() {
     let completed = ["method.name=vine_ppo", "rl.step_start=interval", "rl.completions=2", "rl.group_size=3"];
     let mut engine = engine();
     for words in [&[TREE, &METHODS[..1]].concat()[..], &[SEARCH, &METHODS[1..2]].concat(), &completed] {
-        let mut of = |numbers: &[u64], slots: &str| {
+        let mut sample = |numbers: &[u64], slots: &str| {
             let rollout = sampled(&mut engine, &rewards, numbers, &[words, &[slots]].concat()).1;
             (rollout.groups, rollout.segments)
         };
-        let (groups, segments) = of(&[0, 1, 2, 3], "memory.slots=0");
+        let (groups, segments) = sample(&[0, 1, 2, 3], "memory.slots=0");
         for n in 0..4 {
-            let (alone, own) = of(&[n as u64], "memory.slots=1");
+            let (alone, own) = sample(&[n as u64], "memory.slots=1");
             assert_eq!((&alone[0], own.first()), (&groups[n], segments.get(n)));
         }
-        let (mut reversed, _) = of(&[3, 2, 1, 0], "memory.slots=5");
+        let (mut reversed, _) = sample(&[3, 2, 1, 0], "memory.slots=5");
         reversed.reverse();
         assert_eq!(reversed, groups);
     }
@@ -253,7 +253,7 @@ fn the_value_of_a_step_is_the_mean_reward_of_completions_of_its_prefix() {
                             completed
                         });
                         assert!(completed.iter().all(|c| c.starts_with(prefix) && c.len() > prefix.len()));
-                        let mean = completed.iter().map(|c| rewards.of(c)).sum::<f64>() / 3.0;
+                        let mean = completed.iter().map(|c| rewards.reward(c)).sum::<f64>() / 3.0;
                         assert_eq!(step.value, mean);
                         // Tokens that decide the reward are in the prefix.
                         assert!(step.start < first || step.value == response.reward.unwrap());
@@ -302,8 +302,8 @@ fn the_tokens_where_a_group_parts_are_counted() {
     };
     // 1 is shared by two, which part at the second token; all part at the first.
     let group = Group { responses: [&[1, 2, 3][..], &[1, 4, 5, 6], &[7]].map(response).to_vec() };
-    let alike = Group { responses: [&[1, 2][..], &[1, 2]].map(response).to_vec() };
-    assert_eq!(SharedPrefixes::of(&[group, alike]), SharedPrefixes { tokens: 12, shared: 6, parting: 5 });
+    let equal = Group { responses: [&[1, 2][..], &[1, 2]].map(response).to_vec() };
+    assert_eq!(SharedPrefixes::new(&[group, equal]), SharedPrefixes { tokens: 12, shared: 6, parting: 5 });
 }
 
 /// Every pair of letters ends a response, and with segments of one token it stands on either side of a fork.
