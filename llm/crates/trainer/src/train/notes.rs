@@ -194,8 +194,8 @@ impl Run<'_> {
         let SharedPrefixes { tokens, shared, parting } = SharedPrefixes::new(&rollout.groups);
         let percent = |n: usize| 100.0 * n as f64 / tokens.max(1) as f64;
         self.say(&format!(
-            "RL step {done}: {} tells the tokens of a response apart where responses of a group part after a prefix that they share, at {parting} \
-             ({:.1} %) of {tokens} tokens; {shared} ({:.1} %) stand in several responses",
+            "RL step {done}: {} compares prefixes that responses of a group share; responses part at {parting} ({:.1} %) of {tokens} tokens, and \
+             {shared} ({:.1} %) stand in several responses",
             config.configured().spec.title,
             percent(parting),
             percent(shared)
