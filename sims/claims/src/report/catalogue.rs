@@ -24,7 +24,8 @@ const RECORDED: [&str; 11] = [
     "ppo",
     "vine_ppo",
 ];
-/// The methods that sample in a way of their own, with where they do; tests of `llm-train` compare them with what it takes.
+/// The methods that sample in a way of their own, with where they do; tests of `llm-train` compare them with what it
+/// takes.
 const SAMPLERS: [(&str, &[&str]); 5] = [
     ("Systematic sets, in the laboratory and in `llm-train`", &["systematic_rloo", "systematic_prefix_rloo"]),
     ("Systematic sets after an earlier visit of the prompt, in the laboratory only", &["systematic_visit"]),

@@ -10,7 +10,7 @@ use grpo_lambda_decoder::rng::Purpose;
 use super::completions::Completed;
 use super::engine::{Engine, SampledBy};
 use super::extra_inputs::{InputCost, InputError};
-use super::tree::{Leaf, Segments, repeated};
+use super::tree::{Leaf, Segments, Trees, repeated};
 use super::{
     Phase, PolicyError, RewardParts, StepContext, StepSettings, TrainingPrompt, ids, micro_batch, observed,
 };
@@ -90,8 +90,9 @@ impl StepContext<'_> {
         step: u64,
     ) -> Result<Rollout, PolicyError> {
         let settings = self.settings;
-        let (sampled, trees, mut sampled_tokens) =
+        let (sampled, trees) =
             observed(self.observer, Phase::Sample, || self.responses(engine, &prompts, (group_size, step)))?;
+        let Trees { leaves: trees, tokens: mut sampled_tokens } = trees;
         let reads_further = settings.completions.is_some() || settings.parts == Some(RewardParts::Greedy);
         let further = match reads_further {
             true => observed(self.observer, Phase::ExtraInputs, || {
@@ -164,21 +165,21 @@ impl StepContext<'_> {
         })
     }
 
-    /// The responses of each group, the trees whose leaves they are, if any, and the tokens written.
+    /// The responses of each group, and the trees whose leaves they are, if any.
     fn responses(
         &self,
         engine: &dyn Engine,
         prompts: &[TrainingPrompt],
         (group_size, step): (usize, u64),
-    ) -> Result<(Vec<Vec<SampledResponse>>, Vec<Vec<Leaf>>, usize), PolicyError> {
+    ) -> Result<(Vec<Vec<SampledResponse>>, Trees), PolicyError> {
         if let Some(branching) = &self.settings.branching {
-            let (trees, tokens) = self.trees(engine, prompts, branching, (group_size, step))?;
-            let leaves = |tree: &Vec<Leaf>| tree.iter().map(|leaf| leaf.response.clone()).collect();
-            return Ok((trees.iter().map(leaves).collect(), trees, tokens));
+            let trees = self.trees(engine, prompts, branching, (group_size, step))?;
+            let responses = |tree: &Vec<Leaf>| tree.iter().map(|leaf| leaf.response.clone()).collect();
+            return Ok((trees.leaves.iter().map(responses).collect(), trees));
         }
         let sampled = self.generate(engine, prompts, group_size, step)?;
         let tokens = sampled.iter().flatten().map(|r| r.tokens.len()).sum();
-        Ok((sampled, Vec::new(), tokens))
+        Ok((sampled, Trees { leaves: Vec::new(), tokens }))
     }
 
     /// The further responses that the method reads.

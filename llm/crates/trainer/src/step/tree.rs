@@ -26,6 +26,14 @@ pub(super) struct Leaf {
     pub(super) copies: usize,
 }
 
+/// The trees of a batch.
+pub(super) struct Trees {
+    /// The leaves of each prompt's; empty for groups that are no trees.
+    pub(super) leaves: Vec<Vec<Leaf>>,
+    /// The tokens that were written.
+    pub(super) tokens: usize,
+}
+
 /// A node that is not a leaf yet.
 struct Open {
     prompt: usize,
@@ -36,14 +44,14 @@ struct Open {
 }
 
 impl StepContext<'_> {
-    /// A tree for every prompt, and the tokens written; see [`Branching`].
+    /// A tree for every prompt; see [`Branching`].
     pub(super) fn trees(
         &self,
         engine: &dyn Engine,
         prompts: &[TrainingPrompt],
         branching: &Branching,
         (group_size, step): (usize, u64),
-    ) -> Result<(Vec<Vec<Leaf>>, usize), RolloutError> {
+    ) -> Result<Trees, RolloutError> {
         match branching {
             Branching::Intervals { children, segment } => {
                 self.intervals(engine, prompts, (children, *segment), step)
@@ -61,7 +69,7 @@ impl StepContext<'_> {
         prompts: &[TrainingPrompt],
         (children, segment): (&[usize], usize),
         step: u64,
-    ) -> Result<(Vec<Vec<Leaf>>, usize), RolloutError> {
+    ) -> Result<Trees, RolloutError> {
         let limit = self.settings.sampling.max_new_tokens;
         let (mut trees, mut tokens) = (vec![Vec::new(); prompts.len()], 0);
         let root =
@@ -102,7 +110,7 @@ impl StepContext<'_> {
             before += children[..=level].iter().product::<usize>();
             open = next;
         }
-        Ok((trees, tokens))
+        Ok(Trees { leaves: trees, tokens })
     }
 
     fn search(
@@ -111,7 +119,7 @@ impl StepContext<'_> {
         prompts: &[TrainingPrompt],
         [chains, forks, branches]: [usize; 3],
         step: u64,
-    ) -> Result<(Vec<Vec<Leaf>>, usize), RolloutError> {
+    ) -> Result<Trees, RolloutError> {
         let limit = self.settings.sampling.max_new_tokens;
         let first = self.generate(engine, prompts, chains, step)?;
         let mut tokens: usize = first.iter().flatten().map(|r| r.tokens.len()).sum();
@@ -142,7 +150,7 @@ impl StepContext<'_> {
                 trees[stem.prompt].push(Leaf { response, segments, copies: 1 });
             }
         }
-        Ok((trees, tokens))
+        Ok(Trees { leaves: trees, tokens })
     }
 }
 
