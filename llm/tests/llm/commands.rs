@@ -5,7 +5,7 @@ use grpo_lambda_decoder::generate::{Sampler, SamplingParams, SamplingRequest};
 use grpo_lambda_decoder::model::{Architecture::Qwen2, Decoder, ModelShape, Rows};
 use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_gpu::Dtype;
-use grpo_lambda_trainer::config::Config;
+use grpo_lambda_trainer::config::{Config, TREE_METHODS};
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::plan::shapes;
 use grpo_lambda_trainer::plan::synthetic::predict;
@@ -288,12 +288,23 @@ fn a_run_directory_stands_for_its_latest_checkpoint() {
 fn train_takes_every_method_the_language_model_has_the_inputs_for() {
     let place = Place::new();
     let small = "model.hidden=32 model.layers=1 model.heads=2 model.kv_heads=1 eval.n=1 threads=1 sft.steps=0 rl.steps=1 \
-                 rl.prompts_per_step=2 rl.group_size=3 rl.max_new_tokens=4";
+                 rl.prompts_per_step=2 rl.group_size=3 rl.max_new_tokens=4 rl.completions=2 rl.children=3";
+    const TREE: &str = "rl.sampling=tree";
     for (i, spec) in methods::REGISTRY.iter().enumerate() {
         // With a penalty and without; or by turns.
         for beta in ["0.1", "0"].into_iter().skip(long::of(i % 2, 0)).take(long::of(1, 2)) {
             let run = format!("{}-{beta}", spec.name);
-            let method = format!("method.name={} method.beta={beta}", spec.name);
+            let own = if TREE_METHODS.contains(&spec.name) { TREE } else { "" };
+            let method = format!("method.name={} method.beta={beta} {own}", spec.name);
+            if !own.is_empty() {
+                let line = format!(
+                    "method.name = {}: compares the branches of a tree, and rl.sampling = independent samples none",
+                    spec.name
+                );
+                let bare = place.run(&format!("train --run {run} {small} method.name={}", spec.name));
+                bare.refused(2, &line);
+                assert!(!place.at(&run).exists(), "{}", spec.name);
+            }
             let done = place.run(&format!("train --run {run} {method} {small}"));
             let configured = methods::parse(spec.name, "").unwrap();
             let (needs, provided) = (configured.extra_inputs(), provided(&configured));
@@ -320,10 +331,9 @@ fn train_takes_every_method_the_language_model_has_the_inputs_for() {
         }
     }
     let trained = |name: &str| ["0", "0.1"].iter().any(|beta| place.at(&format!("{name}-{beta}")).exists());
-    assert!(
-        ["tempo", "oar_p", "oar_g", "gdpo", "remax", "optimal_token_baseline", "rlsd"].map(trained)
-            == [true; 7]
-    );
+    let own = ["tempo", "oar_p", "oar_g", "gdpo", "remax", "optimal_token_baseline", "rlsd"];
+    let sampled = ["vine_ppo", "spo_chain", "spo_tree", "tree_rl", "tree_rpo_reconstructed"];
+    assert!(own.iter().chain(&sampled).all(|name| trained(name)));
     assert!(!trained("ppo") && !trained("systematic_visit"));
 }
 

@@ -9,7 +9,7 @@ use grpo_lambda_mdp::zoo;
 
 /// The extra inputs that no policy of `llm-train` gives; its tests compare the list of `docs/conventions.md` with what it
 /// refuses.
-const NO_TRANSFORMER: [InputKind; 3] = [InputKind::Values, InputKind::Steps, InputKind::ProcessRewards];
+const NO_TRANSFORMER: [InputKind; 2] = [InputKind::Values, InputKind::ProcessRewards];
 /// The methods whose runs on a transformer are recorded in `llm/results`, or in `paper/data`.
 const RECORDED: [&str; 11] = [
     "grpo",
@@ -24,15 +24,20 @@ const RECORDED: [&str; 11] = [
     "ppo",
     "vine_ppo",
 ];
-/// The methods that sample a group in a way of their own, with where they do.
-const SAMPLERS: [(&str, &[&str]); 4] = [
+/// The methods that sample in a way of their own, with where they do; tests of `llm-train` compare them with what it
+/// takes.
+const SAMPLERS: [(&str, &[&str]); 5] = [
     ("Systematic sets, in the laboratory and in `llm-train`", &["systematic_rloo", "systematic_prefix_rloo"]),
     ("Systematic sets after an earlier visit of the prompt, in the laboratory only", &["systematic_visit"]),
     (
-        "Trees of their own in the laboratory only ([`sampler`](../paper/README.md#sampler)), at fixed intervals, \
-         TreeRL with its entropy search as well; the atlas and `llm-train` give them the shared prefixes of \
-         independent responses",
+        "Trees of their own, in the laboratory ([`sampler`](../paper/README.md#sampler)) and in `llm-train`, at fixed \
+         intervals (`rl.sampling=tree`) or by TreeRL's search (`rl.sampling=entropy_search`), without which `llm-train` \
+         refuses them; the atlas gives them the shared prefixes of independent responses",
         &["spo_tree", "tree_rl", "tree_rpo_reconstructed"],
+    ),
+    (
+        "Completions of prefixes, in the laboratory and in `llm-train` (`rl.completions`)",
+        &["vine_ppo", "spo_chain"],
     ),
     ("Resampled groups, in `llm-train` only (`rl.dynamic_sampling`)", &["dapo"]),
 ];
@@ -87,10 +92,9 @@ fn coverage() -> String {
         "Every method runs in `grpo-sim estimate`. Other places take fewer:".to_owned(),
         format!("- **Not in `grpo-sim mdp`**, because a table lacks their inputs ({}): \
             {}.", without_a_table.len(), names(without_a_table)),
-        format!("- **Their own sampling.** {}.", samplers.join(". ")),
-        format!("- **Not trained by `llm-train`** ({}), since it has no critic, no completions of prefixes, no \
-            earlier visits and no process rewards: {}. The study \
-            [CHAIN](../llm/results/README.md) has a critic and completions, and trained a transformer by {}.", never.len(), names(never.iter().copied()), names(elsewhere)),
+        format!("- **Their own sampling.** {}. All others take independent responses, wherever they run.", samplers.join(". ")),
+        format!("- **Not trained by `llm-train`** ({}), since it has no critic, no earlier visits and no process \
+            rewards: {}. The study [CHAIN](../llm/results/README.md) has a critic, and trained a transformer by {}.", never.len(), names(never.iter().copied()), names(elsewhere)),
         format!("- **With recorded training runs on a transformer** ({}): {}. No run of the others is recorded; \
             `llm-train` can train by all of them that the line above does not list, and its tests take steps with \
             each.", RECORDED.len(), names(RECORDED)),
@@ -120,7 +124,7 @@ mod tests {
         }
         let in_no_table = "because a table lacks their inputs (7): `remax`, `gdpo`, `ridge_rloo`, ";
         assert!(marks.replace("\n  ", " ").contains(in_no_table), "{marks}");
-        for never in ["vine_ppo", "ppo", "prime", "spo_chain"] {
+        for never in ["ppo", "prime", "systematic_visit"] {
             assert!(marks.contains(&format!("`{never}`")), "{never}");
         }
     }

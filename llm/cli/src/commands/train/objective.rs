@@ -116,6 +116,7 @@ fn short(x: f64) -> String {
 mod tests {
     use super::*;
     use grpo_lambda::methods;
+    use grpo_lambda_trainer::config::TREE_METHODS;
 
     fn explained(settings: &[&str]) -> String {
         objective(&Config::resolve("tiny", settings).expect("settings"))
@@ -130,7 +131,10 @@ mod tests {
     #[test]
     fn it_has_the_equation_and_the_weights_of_every_method() {
         for spec in methods::REGISTRY {
-            let text = explained(&[&format!("method.name={}", spec.name), "rl.group_size=4"]);
+            let tree = TREE_METHODS.contains(&spec.name);
+            let sampling = if tree { "rl.sampling=tree" } else { "rl.sampling=independent" };
+            let name = format!("method.name={}", spec.name);
+            let text = explained(&[&name, "rl.group_size=4", "rl.children=2,2", sampling]);
             for part in [
                 spec.title,
                 "minimise",

@@ -2,7 +2,7 @@
 
 use grpo_lambda_gpu::select::DevicePreference;
 
-use super::{Config, EngineKind, ModelSource};
+use super::{Branching, Config, EngineKind, ModelSource, StepStart};
 use crate::input::task::{Task, TaskSource};
 
 /// A line for each `key=value` word without effect in `config`, as `task.levels` with a data set.
@@ -24,6 +24,10 @@ fn reason(config: &Config, key: &str) -> Option<String> {
         // Evaluations have the same completion limit.
         "rl" if name == "sets" && config.rl.systematic_sets().is_none() => {
             Some("rl.sampling=independent".to_owned())
+        }
+        "rl" if without_branches(config, name) => Some(format!("rl.sampling={}", config.rl.sampling.name())),
+        "rl" if matches!(name, "completions" | "step_start") && config.step_start().is_none() => {
+            Some(format!("method.name={}", config.method))
         }
         "rl" if matches!(name, "entropy_delta" | "entropy_coef_max")
             && config.rl.entropy_target.is_none() =>
@@ -53,6 +57,18 @@ fn reason(config: &Config, key: &str) -> Option<String> {
             Some("model.checkpoint".to_owned())
         }
         _ => None,
+    }
+}
+
+/// True for a setting of trees that the groups of `config` do not have.
+fn without_branches(config: &Config, name: &str) -> bool {
+    let branching = config.rl.branching();
+    let steps = !matches!(config.step_start(), None | Some(StepStart::Line));
+    match name {
+        "children" => !matches!(branching, Some(Branching::Intervals { .. })),
+        "segment" => !steps && !matches!(branching, Some(Branching::Intervals { .. })),
+        "forks" | "branches" => !matches!(branching, Some(Branching::Search { .. })),
+        _ => false,
     }
 }
 

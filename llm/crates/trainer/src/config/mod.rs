@@ -32,7 +32,7 @@ pub use fields::{Field, ValueKind};
 pub use idle::idle_settings;
 pub use presets::{PRESETS, Preset};
 pub use rollout::{RolloutConfig, rollout_url};
-pub use sampling::Sampling;
+pub use sampling::{Branching, Sampling, StepStart, TREE_METHODS};
 pub use sections::{
     AdamConfig, CheckpointConfig, ENGINES, EvalConfig, GpuConfig, MemoryConfig, ModelShape, ModelSource,
     RlConfig, SftConfig, fields,

@@ -8,7 +8,7 @@ use grpo_lambda_gpu::{Dtype, StatePlace};
 
 use super::engine::EngineKind;
 use super::fields;
-use super::sampling::Sampling;
+use super::sampling::{Sampling, StepStart};
 use super::schedule::ScheduleShape;
 use super::words::TaskKind;
 use crate::input::data::OnBadRow;
@@ -59,6 +59,7 @@ value! {
     ScheduleShape: ScheduleShape::parse;
     TaskKind: TaskKind::parse;
     Sampling: Sampling::parse;
+    Option<StepStart>: |text| Some(StepStart::parse(text));
     OnBadRow: OnBadRow::parse;
 }
 

@@ -13,7 +13,7 @@ use grpo_lambda_gpu::{Dtype, StatePlace};
 
 use super::engine::EngineKind;
 use super::fields::{ANY, Field, ValueKind};
-use super::sampling::Sampling;
+use super::sampling::{Sampling, StepStart};
 use super::schedule::{Schedule, ScheduleShape};
 use super::section::{read_value, section};
 use super::words::TaskKind;
@@ -64,6 +64,10 @@ const LORA_TARGETS: [&str; TARGETS.len()] = {
         i += 1;
     }
     names
+};
+const STEP_STARTS: [&str; 4] = {
+    let [line, interval, unsure] = StepStart::NAMES;
+    ["auto", line, interval, unsure]
 };
 const SCHEDULES: ValueKind = choice(&ScheduleShape::NAMES);
 
@@ -218,8 +222,14 @@ section! {
         steps: u64 = integer(0, ANY), "100", "RL steps; 0: none";
         prompts_per_step: usize = integer(1, 1 << 20), "16", "problems per step";
         group_size: usize = integer(2, 1 << 16), "8", "responses per problem; one alone has no baseline";
-        sampling: Sampling = choice(&Sampling::NAMES), "independent", "systematic: the responses of a group are decoded from evenly spaced codes, in rl.sets sets with a random shift each; each response alone has the policy's distribution, and their mean varies less; for methods that compare sets, as systematic_rloo";
+        sampling: Sampling = choice(&Sampling::NAMES), "independent", "systematic: the responses of a group are decoded from evenly spaced codes, in rl.sets sets with a random shift each; each response alone has the policy's distribution, and their mean varies less; for methods that compare sets, as systematic_rloo; tree and entropy_search: the responses are the leaves of a tree, for spo_tree, tree_rl and tree_rpo_reconstructed, at fixed intervals (rl.children, rl.segment) or at the least probable tokens of some first responses (rl.forks, rl.branches: TreeRL's search)";
         sets: usize = integer(1, 1 << 16), "2", "sets of a systematic group: method.sets must be the same";
+        children: Vec<usize> = ValueKind::Integers { min: 1, max: 1 << 16 }, "2,2,2", "with rl.sampling=tree, the children of a node by level; their product is rl.group_size";
+        segment: usize = integer(1, 1 << 20), "5", "tokens of a segment: of every level of such a tree but the last, which writes to the end; of a step with rl.step_start=interval; with unsure it counts the tokens of which the policy was unsure";
+        forks: usize = integer(1, 1 << 8), "2", "with rl.sampling=entropy_search, the places of a first response that are sampled again; it has rl.group_size / (1 + forks branches) first responses";
+        branches: usize = integer(1, 1 << 8), "2", "with rl.sampling=entropy_search, the completions from each of these places";
+        completions: usize = integer(1, 1 << 16), "9", "for methods that read values of steps (vine_ppo, spo_chain), the completions of the prefix before each step, whose mean reward is its value";
+        step_start: Option<StepStart> = choice(&STEP_STARTS), "auto", "where steps start: after a line break, after every rl.segment tokens (interval), or after every rl.segment-th token of which the policy was unsure (a probability of at most method.sure, or 0.9); auto: unsure for spo_chain, else line";
         inner_updates: usize = integer(1, 1000), "1", "gradient steps per sampled batch (mu)";
         entropy_coef: f64 = WEIGHT, "0", "coefficient of the entropy bonus: the loss loses this times the entropy of each token's distribution, reduced as the loss is (verl entropy_coeff, TRL entropy_coef); on the CPU only";
         entropy_target: Option<f64> = ValueKind::Optional(&ValueKind::Positive), "none", "mean entropy of a rollout's tokens, in nats, up to which the bonus is on; after each step the coefficient rises by rl.entropy_delta at or below it and falls above it (Skywork-OR1, 0.2); none: the coefficient is fixed and always on";

@@ -9,6 +9,8 @@
 //! | `update` | credit, loss and gradient steps on a rollout, through [`grpo_lambda::learner::Policy`] |
 //! | [`micro_batch`] | a batch as rows of the model |
 //! | `rewards` | the rewards of responses |
+//! | `tree` | groups that are the leaves of a tree |
+//! | `completions` | completions of prefixes, which give steps their values |
 //! | [`extra_inputs`] | further passes whose results a method reads |
 //! | [`sft`] | a supervised step |
 //! | [`engine`] | models in training on a device |
@@ -16,12 +18,14 @@
 //! A run, the synthetic step of [`crate::plan::synthetic`] and benchmarks call the same two functions; they differ in their [`RewardFunction`]
 //! and in the [`Observer`] that watches.
 
+mod completions;
 pub mod engine;
 pub mod extra_inputs;
 pub mod micro_batch;
 mod rewards;
 mod sample;
 pub mod sft;
+mod tree;
 mod update;
 
 use grpo_lambda::group::{Group, InputKind};
@@ -34,7 +38,7 @@ use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_gpu::DeviceError;
 use grpo_lambda_grade::Gold;
 
-use crate::config::{Config, MemoryConfig};
+use crate::config::{Branching, Config, MemoryConfig};
 use crate::input::stops::Stops;
 use crate::input::tokens::ModelTokenizer;
 use engine::WeightFollower;
@@ -42,8 +46,10 @@ use extra_inputs::{ForwardSettings, InputCost, InputError, InputRequest};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
+pub use completions::{RequestedCompletions, StepStarts};
 pub use rewards::{RewardError, RewardFunction, TextReward};
 pub use sample::Rollout;
+pub use tree::{OnTree, Segments, SharedPrefixes};
 pub use update::{LlmPolicy, StepReport};
 
 /// The parts that all steps of a run share. The state of training is in the engine.
@@ -108,6 +114,10 @@ pub struct StepSettings {
     pub seed: u64,
     /// The sets in which a group is sampled systematically; none for independent responses.
     pub sets: Option<Sets>,
+    /// The shape of the tree whose leaves are a group; none for groups that are no trees.
+    pub branching: Option<Branching>,
+    /// The completions that give the steps of responses their values, if the method reads these.
+    pub completions: Option<RequestedCompletions>,
     /// Gradient steps on a rollout.
     pub inner_updates: usize,
     /// Coefficient of the entropy bonus, of which an adaptive one departs.
@@ -170,8 +180,8 @@ impl StopStrings {
 }
 
 impl StepSettings {
-    /// The settings of a configuration with these end tokens, without stop strings and without extra inputs, which depends on the model, too (see
-    /// [`InputRequest::from_method`]).
+    /// The settings of a configuration with these end tokens, without stop strings, completions and extra inputs, which depend on the model
+    /// or its tokenizer, too (see [`InputRequest::from_method`]).
     pub fn new(config: &Config, eos: &[u32]) -> Self {
         let rl = &config.rl;
         StepSettings {
@@ -184,6 +194,8 @@ impl StepSettings {
             stops: None,
             seed: config.seed,
             sets: rl.systematic_sets(),
+            branching: rl.branching(),
+            completions: None,
             inner_updates: rl.inner_updates,
             entropy_coef: rl.entropy_coef,
             memory: config.memory,

@@ -3,12 +3,14 @@
 use grpo_lambda::group::{ExtraInputs, Group, Response};
 use grpo_lambda::systematic::Sets;
 use grpo_lambda_decoder::generate::{
-    RolloutError, SampledResponse, Sampler, SamplingParams, SamplingRequest, StoppingCriteria,
+    AddressOf, RolloutError, SampledResponse, Sampler, SamplingParams, SamplingRequest, StoppingCriteria,
 };
 use grpo_lambda_decoder::rng::Purpose;
 
+use super::completions::Completed;
 use super::engine::{Engine, SampledBy};
-use super::extra_inputs::InputCost;
+use super::extra_inputs::{InputCost, InputError};
+use super::tree::{Leaf, Segments, Trees, repeated};
 use super::{
     Phase, PolicyError, RewardParts, StepContext, StepSettings, TrainingPrompt, ids, micro_batch, observed,
 };
@@ -31,6 +33,35 @@ pub struct Rollout {
     pub on_policy: bool,
     /// Coefficient of the entropy bonus in the update; 0 for none.
     pub entropy_coef: f64,
+    /// The segments of each group that is a tree.
+    pub segments: Vec<Segments>,
+    /// The tokens that the sampler wrote: a segment of a tree once, and those of completions and greedy responses.
+    pub sampled_tokens: usize,
+}
+
+/// The start of responses: a prompt with the first tokens of a response, which others continue.
+pub(super) struct Stem {
+    pub(super) prompt: usize,
+    pub(super) prefix: SampledResponse,
+    /// The tokens that may follow, at least 1.
+    pub(super) most: usize,
+}
+
+/// Responses that a method reads next to those of the group, by group: the greedy response, or completions.
+enum Further {
+    Nothing,
+    Greedy(Vec<Vec<SampledResponse>>),
+    Completions(Completed),
+}
+
+impl Further {
+    fn responses(&self, group: usize) -> &[SampledResponse] {
+        match self {
+            Further::Nothing => &[],
+            Further::Greedy(responses) => &responses[group],
+            Further::Completions(completed) => &completed.responses[group],
+        }
+    }
 }
 
 impl Rollout {
@@ -59,19 +90,37 @@ impl StepContext<'_> {
         step: u64,
     ) -> Result<Rollout, PolicyError> {
         let settings = self.settings;
-        let sampled = observed(self.observer, Phase::Sample, || {
-            Ok::<_, PolicyError>(self.generate(engine, &prompts, group_size, step)?)
-        })?;
-        let mut input_cost = InputCost::default();
-        let greedy = match settings.parts {
-            Some(RewardParts::Greedy) => observed(self.observer, Phase::ExtraInputs, || {
-                let sampling = SamplingParams { temperature: 0.0, ..settings.sampling };
-                Ok::<_, PolicyError>(self.generated(engine, &prompts, (1, sampling), step)?.concat())
+        let (sampled, trees) =
+            observed(self.observer, Phase::Sample, || self.responses(engine, &prompts, (group_size, step)))?;
+        let Trees { leaves: trees, tokens: mut sampled_tokens } = trees;
+        let reads_further = settings.completions.is_some() || settings.parts == Some(RewardParts::Greedy);
+        let further = match reads_further {
+            true => observed(self.observer, Phase::ExtraInputs, || {
+                self.further(engine, &prompts, &sampled, step)
             })?,
-            _ => Vec::new(),
+            false => Further::Nothing,
         };
-        input_cost.forward += greedy.iter().map(|r| r.tokens.len()).sum::<usize>();
-        let (mut groups, rewards) = self.graded(step, &prompts, sampled, &greedy)?;
+        let mut input_cost = InputCost::default();
+        match &further {
+            Further::Nothing => {}
+            Further::Greedy(responses) => {
+                let tokens: usize = responses.iter().flatten().map(|r| r.tokens.len()).sum();
+                input_cost.forward += tokens;
+                sampled_tokens += tokens;
+            }
+            Further::Completions(completed) => {
+                input_cost += completed.cost;
+                sampled_tokens += completed.sampled;
+            }
+        }
+        let (mut groups, mut rewards) = self.graded(step, &prompts, sampled, &further)?;
+        let segments =
+            |leaves: &Vec<Leaf>| repeated(leaves.iter().map(|l| l.segments.clone()).collect(), leaves);
+        let segments: Vec<Segments> = trees.iter().map(segments).collect();
+        for ((leaves, group), rewards) in trees.iter().zip(&mut groups).zip(&mut rewards) {
+            group.responses = repeated(std::mem::take(&mut group.responses), leaves);
+            *rewards = repeated(std::mem::take(rewards), leaves);
+        }
         let budget = settings.memory.micro_batch_tokens;
         let options = settings.options();
         if settings.reference {
@@ -102,7 +151,55 @@ impl StepContext<'_> {
             })?;
         }
         let entropy_coef = settings.entropy_coef;
-        Ok(Rollout { step, prompts, groups, rewards, input_cost, on_policy: true, entropy_coef })
+        let on_policy = true;
+        Ok(Rollout {
+            step,
+            prompts,
+            groups,
+            rewards,
+            input_cost,
+            on_policy,
+            entropy_coef,
+            segments,
+            sampled_tokens,
+        })
+    }
+
+    /// The responses of each group, and the trees whose leaves they are, if any.
+    fn responses(
+        &self,
+        engine: &dyn Engine,
+        prompts: &[TrainingPrompt],
+        (group_size, step): (usize, u64),
+    ) -> Result<(Vec<Vec<SampledResponse>>, Trees), PolicyError> {
+        if let Some(branching) = &self.settings.branching {
+            let trees = self.trees(engine, prompts, branching, (group_size, step))?;
+            let responses = |tree: &Vec<Leaf>| tree.iter().map(|leaf| leaf.response.clone()).collect();
+            return Ok((trees.leaves.iter().map(responses).collect(), trees));
+        }
+        let sampled = self.generate(engine, prompts, group_size, step)?;
+        let tokens = sampled.iter().flatten().map(|r| r.tokens.len()).sum();
+        Ok((sampled, Trees { leaves: Vec::new(), tokens }))
+    }
+
+    /// The further responses that the method reads.
+    fn further(
+        &self,
+        engine: &dyn Engine,
+        prompts: &[TrainingPrompt],
+        sampled: &[Vec<SampledResponse>],
+        step: u64,
+    ) -> Result<Further, PolicyError> {
+        let settings = self.settings;
+        if settings.parts == Some(RewardParts::Greedy) {
+            let sampling = SamplingParams { temperature: 0.0, ..settings.sampling };
+            return Ok(Further::Greedy(self.generated(engine, prompts, (1, sampling), step)?));
+        }
+        let Some(asked) = &settings.completions else { return Ok(Further::Nothing) };
+        let places = |group: &Vec<SampledResponse>| group.iter().map(|r| asked.starts.places(r)).collect();
+        let places = sampled.iter().map(places).collect::<Result<_, _>>().map_err(InputError::from)?;
+        let completed = self.completed(engine, prompts, (sampled, places), (asked.count, step))?;
+        Ok(Further::Completions(completed))
     }
 
     /// Samples the responses alone.
@@ -114,6 +211,45 @@ impl StepContext<'_> {
         step: u64,
     ) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
         self.generated(engine, prompts, (group_size, self.settings.sampling), step)
+    }
+
+    /// `count` responses that begin with each of these stems, at most `at_a_time` of them decoded at a time; `number(stem, k)` addresses the random
+    /// numbers among those of the stem's prompt.
+    pub(super) fn continued(
+        &self,
+        engine: &dyn Engine,
+        prompts: &[TrainingPrompt],
+        stems: &[Stem],
+        (count, number): (usize, &(dyn Fn(usize, usize) -> u64 + Sync)),
+        (at_a_time, step): (usize, u64),
+    ) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
+        if stems.is_empty() {
+            return Ok(Vec::new());
+        }
+        let whole = |stem: &Stem| [&prompts[stem.prompt].tokens[..], &stem.prefix.tokens].concat();
+        let whole: Vec<Vec<u32>> = stems.iter().map(whole).collect();
+        let ids: Vec<&[u32]> = whole.iter().map(Vec::as_slice).collect();
+        let most: Vec<usize> = stems.iter().map(|stem| stem.most).collect();
+        let own = self.settings.address(Purpose::Rollout, step, prompts);
+        let address = |stem: usize, k: usize| own(stems[stem].prompt, 0).response(number(stem, k));
+        let (sampling, address): (_, &AddressOf<'_>) = (self.settings.sampling, &address);
+        let continued = self.asked(engine, &ids, (count, &most, at_a_time), sampling, address)?;
+        let stops = self.settings.stops();
+        let complete = stops.as_ref().and_then(Stops::test);
+        let joined = |prefix: &SampledResponse, own: SampledResponse| {
+            let mut joined = prefix.clone();
+            joined.tokens.extend(own.tokens);
+            joined.logps.extend(own.logps);
+            joined.entropies.extend(own.entropies);
+            joined.truncated = own.truncated;
+            // A stop string may begin in the prefix.
+            complete.iter().for_each(|test| joined.end_where(*test));
+            joined
+        };
+        let group = |(stem, own): (&Stem, Vec<SampledResponse>)| {
+            own.into_iter().map(|own| joined(&stem.prefix, own)).collect()
+        };
+        Ok(stems.iter().zip(continued).map(group).collect())
     }
 
     fn generated(
@@ -133,41 +269,59 @@ impl StepContext<'_> {
             };
             self.settings.sets.map_or_else(|| own(prompt, response), decoded)
         };
+        self.asked(engine, &ids, (group_size, &[], usize::MAX), sampling, &address)
+    }
+
+    /// Responses to `prompts`, of at most `most` tokens by prompt where it has any, at most `at_a_time` of them decoded at a time.
+    fn asked(
+        &self,
+        engine: &dyn Engine,
+        prompts: &[&[u32]],
+        (group_size, most, at_a_time): (usize, &[usize], usize),
+        sampling: SamplingParams,
+        address: &AddressOf<'_>,
+    ) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
         let StepSettings { eos, memory, .. } = self.settings;
         let stops = self.settings.stops();
         let complete = stops.as_ref().and_then(Stops::test);
         SampledBy { engine, follower: self.follower }.generate(&SamplingRequest {
-            slots: memory.slots,
-            stopping: StoppingCriteria { max_lengths: &[], complete },
+            slots: memory.slots.or(Some(at_a_time).filter(|n| *n < prompts.len() * group_size)),
+            stopping: StoppingCriteria { max_lengths: most, complete },
             watch: self.watch,
-            ..SamplingRequest::new(&ids, group_size, eos, sampling, &address)
+            ..SamplingRequest::new(prompts, group_size, eos, sampling, address)
         })
     }
 
-    /// Grades the responses of a step and, if there are any, the greedy one of each prompt.
+    /// Grades the responses of a step and what the method reads besides.
     fn graded(
         &self,
         step: u64,
         prompts: &[TrainingPrompt],
         sampled: Vec<Vec<SampledResponse>>,
-        greedy: &[SampledResponse],
+        further: &Further,
     ) -> Result<(Vec<Group>, Vec<Vec<RewardBreakdown>>), PolicyError> {
         let group = |(g, mut responses): (usize, Vec<SampledResponse>)| {
             let sampled = responses.len();
-            // It comes last, so that it has a draw of its own where a reward is drawn.
-            responses.extend(greedy.get(g).cloned());
+            // They come last, so that they have draws of their own where a reward is drawn.
+            responses.extend_from_slice(further.responses(g));
             let mut breakdowns = self.rewards.rewards(step, &prompts[g], &responses)?;
-            let baseline = breakdowns.drain(sampled..).next().map(|b| b.total.unwrap_or(0.0));
+            let after: Vec<f64> = breakdowns.drain(sampled..).map(|b| b.total.unwrap_or(0.0)).collect();
             let parts = |breakdown: &RewardBreakdown| match &self.settings.parts {
                 Some(RewardParts::Components(of)) => {
                     let value = |i: &usize| breakdown.components.get(*i).copied().flatten().unwrap_or(0.0);
                     Some(of.iter().map(value).collect())
                 }
-                Some(RewardParts::Greedy) => baseline.map(|reward| vec![reward]),
+                Some(RewardParts::Greedy) => Some(after.clone()),
                 None => None,
             };
             let graded = responses.into_iter().zip(&breakdowns);
-            let responses = graded.map(|(s, breakdown)| response(s, breakdown, parts(breakdown))).collect();
+            let mut responses: Vec<Response> =
+                graded.map(|(s, breakdown)| response(s, breakdown, parts(breakdown))).collect();
+            if let Further::Completions(completed) = further {
+                for (response, steps) in responses.iter_mut().zip(completed.values(g, &after)) {
+                    response.extra_inputs.steps = Some(steps);
+                }
+            }
             Ok((Group { responses }, breakdowns))
         };
         sampled.into_iter().enumerate().map(group).collect()

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use grpo_lambda::group::Group;
 use grpo_lambda::learner::{self, Policy, Scored};
-use grpo_lambda::methods::Credit;
+use grpo_lambda::methods::{Credit, Method};
 use grpo_lambda::metrics::Metrics;
 use grpo_lambda_decoder::mismatch::Mismatch;
 use grpo_lambda_decoder::model::ForwardOptions;
@@ -13,6 +13,7 @@ use grpo_lambda_decoder::optim::StepOutcome;
 
 use super::engine::{Engine, Tape};
 use super::sample::Rollout;
+use super::tree::OnTree;
 use super::{Phase, PolicyError, StepContext, TrainingPrompt, ids, micro_batch, observed};
 
 /// The outcome of a step.
@@ -46,8 +47,9 @@ impl StepContext<'_> {
     ) -> Result<StepReport, PolicyError> {
         let mut policy = LlmPolicy::new(engine, *self, rollout, rate);
         let (prompts, groups) = (&rollout.prompts, &rollout.groups);
-        let metrics =
-            learner::update(&mut policy, self.method, prompts, groups, self.settings.inner_updates)?;
+        let on_tree = OnTree { method: self.method, segments: &rollout.segments };
+        let method: &dyn Method = if rollout.segments.is_empty() { self.method } else { &on_tree };
+        let metrics = learner::update(&mut policy, method, prompts, groups, self.settings.inner_updates)?;
         Ok(policy.report(metrics))
     }
 }

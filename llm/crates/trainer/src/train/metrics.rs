@@ -201,10 +201,25 @@ pub const STUCK_COLUMN: &str = "reward_stuck";
 /// The column after all others of a run with `rl.entropy_target`: the coefficient of the entropy bonus in this step.
 pub const COEF_COLUMN: &str = "entropy_coef";
 
-/// The columns of [`RewardMetrics`]: one for each component with a weight, and [`STUCK_COLUMN`]; then [`COEF_COLUMN`], if there is one.
+/// The column after these of a run whose sampler writes other tokens than those of the responses, in a tree or in completions: all tokens that it
+/// wrote in this step.
+pub const SAMPLED_COLUMN: &str = "sampled_tokens";
+
+/// The value of [`SAMPLED_COLUMN`]; none where there is no such column.
+pub(super) fn sampled_tokens(config: &Config, rollout: &Rollout) -> Option<(&'static str, f64)> {
+    writes_others(config).then_some((SAMPLED_COLUMN, rollout.sampled_tokens as f64))
+}
+
+fn writes_others(config: &Config) -> bool {
+    config.rl.branching().is_some() || config.step_start().is_some()
+}
+
+/// The columns of [`RewardMetrics`]: one for each component with a weight, and [`STUCK_COLUMN`]; then [`COEF_COLUMN`] and [`SAMPLED_COLUMN`], if there
+/// are such.
 pub(super) fn further_columns(config: &Config) -> Vec<&'static str> {
     let rewards = config.reward.active().map(|(_, component)| component.column).chain([STUCK_COLUMN]);
-    rewards.chain(config.rl.entropy_target.map(|_| COEF_COLUMN)).collect()
+    let coef = config.rl.entropy_target.map(|_| COEF_COLUMN);
+    rewards.chain(coef).chain(writes_others(config).then_some(SAMPLED_COLUMN)).collect()
 }
 
 /// The components of the reward in a step: the columns after those of [`StepMetrics`], which depend on the configuration.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use grpo_lambda::group::Group;
+use grpo_lambda::group::{Group, InputKind};
 use grpo_lambda::methods;
 use grpo_lambda_decoder::optim::StepOutcome;
 use grpo_lambda_gpu::select::ComputeDevice;
@@ -11,10 +11,11 @@ use grpo_lambda_grade::Prediction;
 use super::Run;
 use super::error::TrainError;
 use super::metrics::RewardMetrics;
+use crate::config::Branching;
 use crate::input::stops::Stops;
 use crate::run::progress::say;
 use crate::run::{Checkpoint, stop};
-use crate::step::Rollout;
+use crate::step::{Rollout, SharedPrefixes};
 
 /// Consecutive steps without a learning signal before a warning.
 const NO_SIGNAL_STEPS: u64 = 5;
@@ -22,6 +23,23 @@ const NO_SIGNAL_STEPS: u64 = 5;
 const LEAST_RESPONSES: usize = 16;
 /// Responses kept of a step.
 const SAMPLES_PER_STEP: usize = 2;
+
+/// The shape of the tree whose leaves are a group, in words.
+fn tree_words(branching: Option<Branching>) -> String {
+    match branching {
+        None => String::new(),
+        Some(Branching::Intervals { children, segment }) => {
+            let children: Vec<String> = children.iter().map(usize::to_string).collect();
+            format!(
+                " (the leaves of a tree with {} children a level, {segment} tokens long)",
+                children.join(", ")
+            )
+        }
+        Some(Branching::Search { forks, branches }) => {
+            format!(" (of a tree that forks at {forks} tokens of its first responses, {branches} times each)")
+        }
+    }
+}
 
 impl Run<'_> {
     /// Prints a line that stays above the progress line.
@@ -92,8 +110,10 @@ impl Run<'_> {
         let step = match rl.steps {
             0 => String::new(),
             _ => format!(
-                "{title} with {} responses to each of {} problems a step; ",
-                rl.group_size, rl.prompts_per_step
+                "{title} with {} responses{} to each of {} problems a step; ",
+                rl.group_size,
+                tree_words(rl.branching()),
+                rl.prompts_per_step
             ),
         };
         self.say(&format!(
@@ -161,6 +181,25 @@ impl Run<'_> {
             ));
         }
         Ok(())
+    }
+
+    /// Says after the first and the last step how much of the groups branches, where a method compares the prefixes that independent responses share.
+    pub(super) fn note_shared_prefixes(&mut self, rollout: &Rollout) {
+        let config = &self.session.config;
+        let reads = config.configured().extra_inputs().contains(&InputKind::Tokens);
+        let done = self.state.rl_done;
+        if !reads || config.rl.branching().is_some() || ![1, config.rl.steps].contains(&done) {
+            return;
+        }
+        let SharedPrefixes { tokens, shared, parting } = SharedPrefixes::new(&rollout.groups);
+        let percent = |n: usize| 100.0 * n as f64 / tokens.max(1) as f64;
+        self.say(&format!(
+            "RL step {done}: {} compares prefixes that responses of a group share; responses part at {parting} ({:.1} %) of {tokens} tokens, and \
+             {shared} ({:.1} %) stand in several responses",
+            config.configured().spec.title,
+            percent(parting),
+            percent(shared)
+        ));
     }
 
     /// Warns once when no group has taught anything for several steps.

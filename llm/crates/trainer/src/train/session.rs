@@ -26,7 +26,8 @@ use crate::step::engine::{Engine, SampledBy, TrainingSetup, WeightFollower};
 use crate::step::extra_inputs::{InputRequest, provided};
 use crate::step::sft::{self, Example, SftReport};
 use crate::step::{
-    RequestedInputs, Rollout, StepContext, StepReport, StepSettings, StopStrings, TextReward, TrainingPrompt,
+    RequestedCompletions, RequestedInputs, Rollout, Segments, StepContext, StepReport, StepSettings,
+    StopStrings, TextReward, TrainingPrompt,
 };
 
 /// The most rollouts that dynamic sampling takes for a step.
@@ -103,6 +104,7 @@ impl<'e> Session<'e> {
         let stops = problems.stop();
         let settings = StepSettings {
             extra_inputs: request.map(|request| RequestedInputs { request, tokens: tokens.clone() }),
+            completions: RequestedCompletions::new(&config, &tokens),
             stops: StopStrings::new(&tokens, stops),
             ..StepSettings::new(&config, tokens.eos())
         };
@@ -240,6 +242,7 @@ impl<'e> Session<'e> {
             let fresh = context.sample(engine, prompts, rl.group_size, step);
             let fresh = fresh.map_err(|source| TrainError::Rl { step, source })?;
             rollout.input_cost += fresh.input_cost;
+            rollout.sampled_tokens += fresh.sampled_tokens;
             for answered in answered(fresh) {
                 let agrees = rl.dynamic_sampling && !is_kept(rl.dynamic_band, &answered.2);
                 if agrees { &mut agreeing } else { &mut kept }.push(answered);
@@ -248,10 +251,11 @@ impl<'e> Session<'e> {
                 break;
             }
         }
-        for (prompt, group, rewards) in fill_up(kept, agreeing, wanted) {
+        for (prompt, group, rewards, segments) in fill_up(kept, agreeing, wanted) {
             rollout.prompts.push(prompt);
             rollout.groups.push(group);
             rollout.rewards.push(rewards);
+            rollout.segments.extend(segments);
         }
         Ok(rollout)
     }
@@ -273,13 +277,15 @@ pub fn is_kept(band: Option<[f64; 2]>, rewards: &[RewardBreakdown]) -> bool {
     mean(&known).is_some_and(|mean| (low..=high).contains(&mean))
 }
 
-/// A prompt, its group and the rewards of the responses.
-type Answered = (TrainingPrompt, Group, Vec<RewardBreakdown>);
+/// A prompt, its group, the rewards of the responses, and their segments, if they are a tree.
+type Answered = (TrainingPrompt, Group, Vec<RewardBreakdown>, Option<Segments>);
 
 /// A rollout prompt by prompt.
 fn answered(rollout: Rollout) -> impl Iterator<Item = Answered> {
-    let Rollout { prompts, groups, rewards, .. } = rollout;
-    prompts.into_iter().zip(groups).zip(rewards).map(|((prompt, group), rewards)| (prompt, group, rewards))
+    let Rollout { prompts, groups, rewards, segments, .. } = rollout;
+    let segments = segments.into_iter().map(Some).chain(std::iter::repeat(None));
+    let answered = prompts.into_iter().zip(groups).zip(rewards).zip(segments);
+    answered.map(|(((prompt, group), rewards), segments)| (prompt, group, rewards, segments))
 }
 
 /// The first `wanted` of `kept`, filled up from `passed_over` if they are too few.

@@ -10,7 +10,7 @@ use super::Run;
 use super::checkpoint::OPTIMISER;
 use super::error::TrainError;
 use super::evaluation::describe_accuracy;
-use super::metrics::{COEF_COLUMN, StepMetrics, Timing};
+use super::metrics::{COEF_COLUMN, StepMetrics, Timing, sampled_tokens};
 use crate::problems::Stage;
 use crate::run::progress::Progress;
 use crate::run::{Checkpoint, stop};
@@ -213,7 +213,8 @@ impl<'a> Run<'a> {
         if let Some(update) = report.update() {
             self.note_update(step, update)?;
         }
-        let mut metrics = StepMetrics::reinforced(&rollout, &report, session.settings.extra_inputs.is_some());
+        let asks = session.settings.extra_inputs.is_some() || session.settings.completions.is_some();
+        let mut metrics = StepMetrics::reinforced(&rollout, &report, asks);
         self.state.note_entropy(metrics.entropy);
         let rewards = self.note_rewards(&rollout);
         self.state.rl_done += 1;
@@ -226,11 +227,13 @@ impl<'a> Run<'a> {
             metrics = metrics.with_evaluation(evaluation);
         }
         let coef = adapted.map(|(coef, _)| (COEF_COLUMN, coef));
-        let row: Vec<_> = metrics.entries().chain(rewards.entries()).chain(coef).collect();
+        let written = sampled_tokens(&session.config, &rollout);
+        let row: Vec<_> = metrics.entries().chain(rewards.entries()).chain(coef).chain(written).collect();
         let tokens = rollout.groups.iter().flat_map(|g| &g.responses).map(|r| r.len()).sum();
         let timing: Vec<_> = Timing::new(elapsed, sampled, tokens).entries().collect();
         self.dir.record("rl", step, &row, &timing)?;
         self.note_places(step, &rollout)?;
+        self.note_shared_prefixes(&rollout);
         self.write_samples(step, &rollout)?;
         let figures = [("reward", metrics.reward), ("KL", metrics.kl)];
         let known: Vec<(&str, f64)> = figures.iter().filter_map(|(name, x)| Some((*name, (*x)?))).collect();

@@ -35,7 +35,7 @@ pub enum SyntheticStepError {
     Sft(#[from] SftError),
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// The method needs extra inputs that no device computes.
-    #[error("method.name={method}: {asked:?} is only supported on the CPU; choose another method or the CPU")]
+    /// The method needs extra inputs that no device computes, or that depend on the text of responses.
+    #[error("method.name={method}: a synthetic step has no {}; choose another method", asked.name())]
     ExtraInputs { method: String, asked: InputKind },
 }

@@ -128,7 +128,9 @@ pub(super) fn run(
     observer: &dyn Observer,
 ) -> Result<(StepReport, f64, f64), SyntheticStepError> {
     let (configured, rl) = (config.configured(), &config.rl);
-    let lacks = |kind: &InputKind| !provided(configured).contains(kind) || is_of_the_cpu(*kind);
+    let lacks = |kind: &InputKind| {
+        !provided(configured).contains(kind) || is_of_the_cpu(*kind) || *kind == InputKind::Steps
+    };
     if let Some(asked) = configured.extra_inputs().into_iter().find(lacks) {
         return Err(SyntheticStepError::ExtraInputs { method: config.method.clone(), asked });
     }

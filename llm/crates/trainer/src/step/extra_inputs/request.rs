@@ -16,6 +16,7 @@ pub const PROVIDED: &[InputKind] = &[
     InputKind::TeacherLogps,
     InputKind::SamplerLogps,
     InputKind::RewardParts,
+    InputKind::Steps,
     InputKind::Shifts,
     InputKind::Saliencies,
     InputKind::Hidden,
@@ -35,7 +36,6 @@ pub fn why_unavailable(kind: InputKind) -> &'static str {
             "llm-train has the components of a reward and the greedy response's, not the rewards of an earlier visit of a prompt"
         }
         InputKind::Values => "llm-train trains no critic next to the policy",
-        InputKind::Steps => "llm-train samples whole responses and does not complete prefixes of them",
         kind if PROVIDED.contains(&kind) => "",
         _ => "nothing in llm-train computes it",
     }
@@ -58,6 +58,9 @@ pub fn describe_cost(kind: InputKind) -> Option<&'static str> {
         InputKind::Collisions => Some("one forward pass over prompt and response, of every response"),
         InputKind::TeacherLogps => Some(
             "one forward pass over prompt, reference answer and response, of every response: the teacher is the policy that sampled, which has read the answer",
+        ),
+        InputKind::Steps => Some(
+            "rl.completions responses from the start of every step (rl.step_start), which responses of a group share as long as they agree",
         ),
         InputKind::RewardParts => Some(
             "none for the components of the reward (gdpo); one greedy response to every prompt for remax",

@@ -12,6 +12,10 @@ fn a_setting_without_an_effect_is_reported_with_the_one_that_takes_it() {
         (&["device=cpu", "memory.optimiser=host"], "device=cpu"),
         (&["engine=candle", "memory.recompute_layers=true"], "engine=candle"),
         (&["rl.sets=4"], "rl.sampling=independent"),
+        (&["rl.children=4,4"], "rl.sampling=independent"),
+        (&["rl.segment=4"], "rl.sampling=independent"),
+        (&["rl.forks=1"], "rl.sampling=independent"),
+        (&["rl.completions=3"], "method.name=grpo_lambda"),
         (&["lora.alpha=8"], "lora.rank=0"),
         (&["reward.overlong_limit=30"], "reward.overlong=0"),
     ] {

@@ -4,7 +4,7 @@ use crate::page;
 use grpo_lambda_decoder::optim::StepOutcome;
 use grpo_lambda_trainer::reward::{REGISTRY, RewardBreakdown};
 use grpo_lambda_trainer::train::metrics::{
-    COEF_COLUMN, RewardMetrics, STUCK_COLUMN, StepMetrics, Timing, mean,
+    COEF_COLUMN, RewardMetrics, SAMPLED_COLUMN, STUCK_COLUMN, StepMetrics, Timing, mean,
 };
 
 #[test]
@@ -30,7 +30,8 @@ fn the_page_of_the_records_lists_every_column() {
         + &rewards.collect::<String>()
         + &format!(
             "| `{STUCK_COLUMN}` | components of the reward that have not moved for `reward.stuck_steps` steps |\n\
-             | `{COEF_COLUMN}` | with `rl.entropy_target` alone: the coefficient of the entropy bonus in this step |\n"
+             | `{COEF_COLUMN}` | with `rl.entropy_target` alone: the coefficient of the entropy bonus in this step |\n\
+             | `{SAMPLED_COLUMN}` | with trees or completions alone: all tokens that were sampled, a segment of a tree once |\n"
         );
     let timing = head.to_owned() + &rows(Timing::COLUMNS, Timing::MEANINGS);
     page::hold("records.md", "metrics.csv", &metrics);

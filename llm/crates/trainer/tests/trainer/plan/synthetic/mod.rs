@@ -130,6 +130,9 @@ fn a_method_whose_questions_only_the_cpu_answers_is_refused() {
     assert!(found.iter().filter(|f| f.is_ok()).count() > 3);
     // The log-probabilities of the sampler are there wherever it samples.
     assert!(predicted(&["method.correction=token_truncate"]).update.0 > 0);
+    // So are trees, and completions of prefixes are not: where steps start is a question of the text.
+    let tree = ["method.name=spo_tree", "rl.sampling=tree", "rl.children=2,2", "rl.group_size=4"];
+    assert!(predicted(&tree).decode.launches > 0);
     let other = |f: &&Result<StepPrediction, SyntheticStepError>| {
         !matches!(f, Ok(_) | Err(SyntheticStepError::ExtraInputs { .. }))
     };

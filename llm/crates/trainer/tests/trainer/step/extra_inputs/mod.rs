@@ -1,12 +1,13 @@
 mod span;
 
 use grpo_lambda::assignment::Answer;
-use grpo_lambda::group::{ExtraInputs, Group, Response};
+use grpo_lambda::group::{ExtraInputs, Group, InputKind, Response};
 use grpo_lambda::methods;
 use grpo_lambda_decoder::model::Architecture::Qwen2;
 use grpo_lambda_decoder::model::{Decoder, ForwardOptions, ModelConfig, ModelShape, Rows, weights};
 use grpo_lambda_decoder::rng::{Address, Purpose, normal};
 use grpo_lambda_grade::Extraction;
+use grpo_lambda_trainer::config::Config;
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::step::extra_inputs::{
     ForwardSettings, InputCost, InputFields, InputRequest, ResponseSpan, collect, provided, saliencies,
@@ -395,6 +396,34 @@ fn the_page_of_methods_names_those_that_lack_inputs() {
         let provided = provided(&configured);
         let lacks = configured.extra_inputs().iter().any(|kind| !provided.contains(kind));
         assert_eq!(item.contains(&format!("`{}`", spec.name)), lacks, "{}", spec.name);
+    }
+}
+
+/// The page of methods says of each how it samples: a method on its list is taken with the setting that the list names, and with no other list's.
+#[test]
+fn the_page_of_methods_names_those_that_sample_in_their_own_way() {
+    let page = include_str!("../../../../../../../docs/conventions.md").replace("\n  ", " ");
+    let (_, item) = page.split_once("**Their own sampling.** ").expect("the page has the mark");
+    let item = item.split("All others").next().unwrap_or_default();
+    let named = |setting: &str, spec: &methods::MethodSpec| {
+        let list = item.split(". ").find(|list| list.contains(setting));
+        list.unwrap_or_else(|| panic!("{setting} is not on the page")).contains(&format!("`{}`", spec.name))
+    };
+    for spec in methods::REGISTRY {
+        let taken = |words: &[&str]| {
+            let name = format!("method.name={}", spec.name);
+            Config::resolve("tiny", &[&[name.as_str()], words].concat()).is_ok()
+        };
+        let trees = named("rl.sampling=tree", spec);
+        assert_eq!(taken(&["rl.sampling=tree"]), trees, "{}", spec.name);
+        assert_eq!(taken(&["rl.sampling=entropy_search", "rl.group_size=20"]), trees, "{}", spec.name);
+        assert_eq!(taken(&[]), !trees, "{}", spec.name);
+        let configured = methods::parse(spec.name, "").expect("its defaults are valid");
+        let provided = configured.require(&provided(&configured)).is_ok();
+        let systematic = taken(&["rl.sampling=systematic"]) && provided;
+        assert_eq!(systematic, named("Systematic sets, in", spec), "{}", spec.name);
+        let steps = configured.extra_inputs().contains(&InputKind::Steps);
+        assert_eq!(steps, named("rl.completions", spec), "{}", spec.name);
     }
 }
 

@@ -1,0 +1,149 @@
+//! Values of the steps of responses: the mean reward of completions of the prefix before each (VinePPO, SPO-chain).
+//!
+//! A completion is a response to a longer prompt, the prompt with the prefix, which is read again. Responses of a group that share a prefix before a
+//! step share its completions, the prompt's own among them: given the prefix they are independent of what each response goes on with.
+
+use std::collections::BTreeMap;
+
+use grpo_lambda::group::StepValue;
+use grpo_lambda_decoder::generate::{RolloutError, SampledResponse};
+
+use super::engine::Engine;
+use super::extra_inputs::InputCost;
+use super::sample::Stem;
+use super::tree::cut;
+use super::{StepContext, TrainingPrompt};
+use crate::config::{Config, StepStart};
+use crate::input::tokens::{ModelTokenizer, TokenError};
+
+/// The probability above which a policy is sure of a token, where the method does not say.
+const SURE: f64 = 0.9;
+
+/// Completions to sample for every step of a response.
+#[derive(Clone, Debug)]
+pub struct RequestedCompletions {
+    /// Completions of a prefix, at least 1.
+    pub count: usize,
+    pub starts: StepStarts,
+}
+
+/// The places where steps start, besides the first token.
+#[derive(Clone, Debug)]
+pub enum StepStarts {
+    /// After a token that holds a line break.
+    Lines(ModelTokenizer),
+    /// Every so many tokens.
+    Interval(usize),
+    /// After every `every`-th token whose probability is at most `sure`.
+    Unsure { every: usize, sure: f64 },
+}
+
+impl RequestedCompletions {
+    /// The completions that the method of a configuration reads; none where it reads no steps.
+    pub fn new(config: &Config, tokens: &ModelTokenizer) -> Option<RequestedCompletions> {
+        let (rl, settings) = (&config.rl, &config.configured().settings);
+        let starts = match config.step_start()? {
+            StepStart::Line => StepStarts::Lines(tokens.clone()),
+            StepStart::Interval => StepStarts::Interval(rl.segment),
+            StepStart::Unsure => {
+                let sure = if settings.has("sure") { settings.number("sure") } else { SURE };
+                StepStarts::Unsure { every: rl.segment, sure }
+            }
+        };
+        Some(RequestedCompletions { count: rl.completions, starts })
+    }
+}
+
+impl StepStarts {
+    /// The first token of each step of a response, in order.
+    ///
+    /// # Errors
+    /// If a token cannot be decoded.
+    pub fn places(&self, response: &SampledResponse) -> Result<Vec<usize>, TokenError> {
+        let (mut places, mut unsure) = (vec![0], 0);
+        for t in 0..response.tokens.len().saturating_sub(1) {
+            let ends = match self {
+                StepStarts::Lines(tokens) => tokens.text(&response.tokens[t..=t])?.contains('\n'),
+                StepStarts::Interval(every) => (t + 1).is_multiple_of(*every),
+                StepStarts::Unsure { every, sure } => {
+                    let is_unsure = response.logps[t].exp() <= *sure;
+                    unsure += usize::from(is_unsure);
+                    is_unsure && unsure.is_multiple_of(*every)
+                }
+            };
+            if ends {
+                places.push(t + 1);
+            }
+        }
+        Ok(places)
+    }
+}
+
+/// The completions of a batch.
+pub(super) struct Completed {
+    /// The completions of each group, prefix by prefix.
+    pub(super) responses: Vec<Vec<SampledResponse>>,
+    /// The steps of every response of each group: the first token, and the number of the prefix before it in its group.
+    steps: Vec<Vec<Vec<(usize, usize)>>>,
+    count: usize,
+    /// The tokens that were written.
+    pub(super) sampled: usize,
+    /// The tokens that passed forward: those, and the prefixes before them.
+    pub(super) cost: InputCost,
+}
+
+impl Completed {
+    /// The steps of every response of a group, whose completions have these rewards.
+    pub(super) fn values(&self, group: usize, rewards: &[f64]) -> Vec<Vec<StepValue>> {
+        let values: Vec<f64> =
+            rewards.chunks(self.count).map(|own| own.iter().sum::<f64>() / own.len() as f64).collect();
+        let step = |&(start, prefix): &(usize, usize)| StepValue { start, value: values[prefix] };
+        self.steps[group].iter().map(|steps| steps.iter().map(step).collect()).collect()
+    }
+}
+
+impl StepContext<'_> {
+    /// Completes the prefix before every step of the responses `sampled`; `places[g][i]` are the steps of response `i` of group `g`.
+    pub(super) fn completed(
+        &self,
+        engine: &dyn Engine,
+        prompts: &[TrainingPrompt],
+        (sampled, places): (&[Vec<SampledResponse>], Vec<Vec<Vec<usize>>>),
+        (count, step): (usize, u64),
+    ) -> Result<Completed, RolloutError> {
+        let limit = self.settings.sampling.max_new_tokens;
+        let (mut stems, mut numbers, mut steps) = (Vec::new(), Vec::new(), Vec::new());
+        for (prompt, (responses, places)) in sampled.iter().zip(places).enumerate() {
+            let first = stems.len();
+            let mut known: BTreeMap<&[u32], usize> = BTreeMap::new();
+            let mut of_group = Vec::new();
+            for (i, (response, places)) in responses.iter().zip(places).enumerate() {
+                let mut step = |start: usize| {
+                    let prefix = *known.entry(&response.tokens[..start]).or_insert_with(|| {
+                        stems.push(Stem { prompt, prefix: cut(response, start), most: limit - start });
+                        // After the numbers of the responses themselves.
+                        numbers.push(responses.len() + (i * limit + start) * count);
+                        stems.len() - 1 - first
+                    });
+                    (start, prefix)
+                };
+                of_group.push(places.into_iter().map(&mut step).collect());
+            }
+            steps.push(of_group);
+        }
+        let number = |stem: usize, k: usize| (numbers[stem] + k) as u64;
+        // No more at a time than responses, for which there is memory.
+        let at_a_time = sampled.iter().map(Vec::len).sum();
+        let continued = self.continued(engine, prompts, &stems, (count, &number), (at_a_time, step))?;
+        let (mut responses, mut written, mut cost) =
+            (vec![Vec::new(); prompts.len()], 0, InputCost::default());
+        for (stem, continued) in stems.iter().zip(continued) {
+            let before = stem.prefix.tokens.len();
+            let own: usize = continued.iter().map(|r| r.tokens.len() - before).sum();
+            written += own;
+            cost.forward += own + prompts[stem.prompt].tokens.len() + before;
+            responses[stem.prompt].extend(continued);
+        }
+        Ok(Completed { responses, steps, count, sampled: written, cost })
+    }
+}
