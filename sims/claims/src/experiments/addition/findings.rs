@@ -2,7 +2,8 @@
 
 use super::{Arm, Effect, KL, LONG, Numbers, SYSTEMATIC, Trial};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::{holds_or, within_range};
+use crate::experiments::common::claim::claim;
+use crate::experiments::common::within_range;
 use crate::sentences::SentenceId;
 use grpo_lambda_stats::Interval;
 use grpo_lambda_trials::Difference;
@@ -129,11 +130,9 @@ fn kl_term(n: &Numbers) -> Option<Finding> {
     if pairs.is_empty() {
         return None;
     }
-    let finding = Finding::new(
-        "kl_term",
-        "The KL term at β = 0.04 lowers the divergence with every trace and clamp",
-        holds_or(above.is_empty(), format!("not for {}", above.join(", "))),
-    );
+    let finding =
+        claim("kl_term", "The KL term at β = 0.04 lowers the divergence with every trace and clamp")
+            .holds_or(above.is_empty(), format!("not for {}", above.join(", ")));
     let finding =
         pairs.iter().fold(finding, |finding, (a, b)| finding.value(a.name.as_str(), (b.mean - a.mean).exp()));
     Some(finding.note("Divergence with the term over that without it, geometric mean over seeds."))

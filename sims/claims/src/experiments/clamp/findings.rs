@@ -2,7 +2,8 @@
 
 use super::{ClampEffect, GROUP, LARGE, Numbers, PROBABILITIES, PromptWeight};
 use crate::experiment::Finding;
-use crate::experiments::common::{EXACT, holds_or, holds_when, largest, rounding_error};
+use crate::experiments::common::claim::claim;
+use crate::experiments::common::{EXACT, largest, rounding_error};
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     vec![turns(n), raises_j(n), sums_to_zero(n), relative_weights(n), formula(n), limit(n)]
@@ -26,18 +27,14 @@ fn turns(n: &Numbers) -> Finding {
     let changed =
         |found: &Option<(f64, String)>| found.as_ref().is_some_and(|(cosine, _)| *cosine < 1.0 - 1e-6);
     let kept = uniform.as_ref().is_some_and(|(cosine, _)| (cosine - 1.0).abs() < EXACT);
-    Finding::new(
-        "turns",
-        "Clamping negative advantages changes in which direction a prompt's expected update moves the policy, not \
-         only how far",
-        holds_when(
+    claim("turns", "Clamping negative advantages changes in which direction a prompt's expected update moves the policy, not \
+         only how far").holds_when(
             !kept,
             changed(&traced) && changed(&real),
             "rewards are not binary, or token weights differ between responses (a trace and varying lengths); else the \
              prompt only counts less",
             "the direction is kept with traces, or with real rewards",
-        ),
-    )
+        )
     .value("MDPs with binary rewards", n.effects.iter().filter(|t| t.binary() && t.uniform()).count())
     .value("lowest cosine of clamped and unclamped update, uniform weights", uniform.map(|u| u.0))
     .value("with traces", traced)
@@ -51,13 +48,13 @@ fn turns(n: &Numbers) -> Finding {
 fn raises_j(n: &Numbers) -> Finding {
     let lowest = |number| least(n, |t| t.binary() && !t.uniform(), number);
     let clamped = lowest(|t| t.clamped_with_gradient);
-    Finding::new(
+    claim(
         "raises_j",
         "With a trace the clamped expected update still raises J (its cosine with ∇J is positive)",
-        holds_or(
-            clamped.as_ref().is_some_and(|c| c.0 > 0.0),
-            "the push the clamp leaves over is weighted by traces that grow with the response's length",
-        ),
+    )
+    .holds_or(
+        clamped.as_ref().is_some_and(|c| c.0 > 0.0),
+        "the push the clamp leaves over is weighted by traces that grow with the response's length",
     )
     .value("lowest cosine with ∇J, clamped", clamped)
     .value("unclamped", lowest(|t| t.unclamped_with_gradient))
@@ -66,16 +63,13 @@ fn raises_j(n: &Numbers) -> Finding {
 fn sums_to_zero(n: &Numbers) -> Finding {
     let half = n.sums.iter().find(|s| s.right == GROUP / 2 && s.clamp.is_some()).map(|s| s.sum);
     let unclamped = largest(n.sums.iter().filter(|s| s.clamp.is_none()).map(|s| s.sum.abs()));
-    Finding::new(
-        "sums_to_zero",
-        "The clamped advantages of a group still sum to 0",
-        holds_or(
+    claim("sums_to_zero", "The clamped advantages of a group still sum to 0")
+        .holds_or(
             half.is_some_and(|sum| sum.abs() < EXACT),
             "the batch pushes up the likelihood of whatever was sampled",
-        ),
-    )
-    .value("sum with 4 of 8 right", half)
-    .value("unclamped", rounding_error(unclamped))
+        )
+        .value("sum with 4 of 8 right", half)
+        .value("unclamped", rounding_error(unclamped))
 }
 
 fn relative_weights(n: &Numbers) -> Finding {
@@ -85,24 +79,17 @@ fn relative_weights(n: &Numbers) -> Finding {
     };
     let ratio = |clamped: bool| Some(weight(0.95, clamped)? / weight(0.05, clamped)?);
     let kept = ratio(true).zip(ratio(false)).is_some_and(|(a, b)| (a - b).abs() < 0.01);
-    Finding::new(
-        "relative_weights",
-        "The clamp leaves the relative weight of prompts alone",
-        holds_or(kept, "solved prompts are nearly switched off"),
-    )
-    .rows("", &["p", "clamp", "weight_by_oracle", "large_group_limit", "signal_to_noise"])
-    .only("group", &[GROUP])
-    .only("p", &[0.05, 0.5, 0.95])
+    claim("relative_weights", "The clamp leaves the relative weight of prompts alone")
+        .holds_or(kept, "solved prompts are nearly switched off")
+        .rows("", &["p", "clamp", "weight_by_oracle", "large_group_limit", "signal_to_noise"])
+        .only("group", &[GROUP])
+        .only("p", &[0.05, 0.5, 0.95])
 }
 
 fn formula(n: &Numbers) -> Finding {
     let error = largest(n.prompts.iter().map(PromptWeight::formula_error));
     let off_direction = largest(n.prompts.iter().map(|w| (w.cosine - 1.0).abs()));
-    Finding::new(
-        "formula",
-        "E[update] = w_G(p) ∇p, with w_G(p) = Σ_k Bin(k; G-1, p) [A(k+1 right, r=1) - A(k right, r=0)], clamped or not",
-        holds_or(error < 1e-10 && off_direction < EXACT, "enumeration and formula differ"),
-    )
+    claim("formula", "E[update] = w_G(p) ∇p, with w_G(p) = Σ_k Bin(k; G-1, p) [A(k+1 right, r=1) - A(k right, r=0)], clamped or not").holds_or(error < 1e-10 && off_direction < EXACT, "enumeration and formula differ")
     .value("group sizes", [GROUP, 32, LARGE])
     .value("probabilities", PROBABILITIES.len())
     .value("largest relative difference", rounding_error(error))
@@ -115,13 +102,10 @@ fn limit(n: &Numbers) -> Finding {
         let mixed = n.prompts.iter().filter(|w| w.group == group && (0.1..=0.9).contains(&w.p));
         largest(mixed.map(PromptWeight::limit_error))
     };
-    Finding::new(
-        "limit",
-        "For large groups the clamped weight is sqrt((1-p)/p) + min(0.1, sqrt(p/(1-p)))",
-        holds_or(error(LARGE) < 0.03, "it differs by more than 3 %"),
-    )
-    .value("largest relative difference for p in [.1, .9], G = 8", error(GROUP))
-    .value("G = 128", error(LARGE))
+    claim("limit", "For large groups the clamped weight is sqrt((1-p)/p) + min(0.1, sqrt(p/(1-p)))")
+        .holds_or(error(LARGE) < 0.03, "it differs by more than 3 %")
+        .value("largest relative difference for p in [.1, .9], G = 8", error(GROUP))
+        .value("G = 128", error(LARGE))
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 
 use super::{APART, BEYOND, CLAMP, Nested, Numbers, Outcome, PARTS};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::{Shown, gains_everywhere, holds_or, holds_when, short};
+use crate::experiments::common::claim::claim;
+use crate::experiments::common::{Shown, gains_everywhere, short};
 use grpo_lambda_trials::Difference;
 
 /// The places of the arms.
@@ -148,11 +149,7 @@ fn tabular(n: &Numbers) -> Finding {
     let pairs: Vec<(&Outcome, f64)> = n.cells.iter().filter_map(|c| Some((c, in_tabular(n, c)?))).collect();
     let same = |(c, tabular): &&(&Outcome, f64)| (c.gain[CLAMP].interval.mid > 0.0) == (*tabular > 0.0);
     let agree = pairs.iter().filter(same).count();
-    let finding = Finding::new(
-        "tabular",
-        "The tabular version of the task predicts the sign of the clamp's gain at each multiple of the best rate",
-        holds_or(agree == pairs.len() && !pairs.is_empty(), format!("in {agree} of {} settings", pairs.len())),
-    )
+    let finding = claim("tabular", "The tabular version of the task predicts the sign of the clamp's gain at each multiple of the best rate").holds_or(agree == pairs.len() && !pairs.is_empty(), format!("in {agree} of {} settings", pairs.len()))
     .value("cells", pairs.len())
     .value("cells of one sign", agree);
     pairs
@@ -163,15 +160,15 @@ fn tabular(n: &Numbers) -> Finding {
 
 fn divergence(n: &Numbers) -> Finding {
     let less = n.cells.iter().filter(|c| c.kl[CLAMP] < c.kl[0]).count();
-    let finding = Finding::new(
+    let finding = claim(
         "divergence",
         "The clamp keeps the policy nearer to the start (mean log π/π_start of its own tokens)",
-        holds_when(
-            less == n.cells.len(),
-            2 * less > n.cells.len(),
-            format!("in {less} of {} settings", n.cells.len()),
-            format!("only in {less} of {} settings", n.cells.len()),
-        ),
+    )
+    .holds_when(
+        less == n.cells.len(),
+        2 * less > n.cells.len(),
+        format!("in {less} of {} settings", n.cells.len()),
+        format!("only in {less} of {} settings", n.cells.len()),
     );
     showing(finding, &[0, CLAMP], &["kl", "entropy", "grad_norm"])
         .note("Divergence and entropy in nats per token.")

@@ -2,7 +2,8 @@
 
 use super::{AfterStep, FORMS, GROUP, Numbers, Point, UPDATES};
 use crate::experiment::Finding;
-use crate::experiments::common::{holds_or, holds_when, identity, largest};
+use crate::experiments::common::claim::{claim, quoted};
+use crate::experiments::common::largest;
 use crate::sentences::SentenceId;
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
@@ -15,16 +16,13 @@ fn same_objective(n: &Numbers) -> Finding {
     let elsewhere = n.points.iter().filter(|p| differs(p) != p.lowered_outside()).count();
     let raised = largest(n.points.iter().filter(|p| p.advantage >= 0.0).map(Point::apart));
     let [below, above] = &n.examples;
-    Finding::on(
-        SentenceId::ClippedObjective,
-        holds_when(
+    quoted(SentenceId::ClippedObjective).holds_when(
             elsewhere == 0 && where_said == 0,
             elsewhere == 0 && raised == 0.0,
             "δ_t ≥ 0 or 1-ε ≤ ratio ≤ 1+ε. For δ_t < 0 outside it differs everywhere: the gradient stays on below \
              1-ε, where PPO stops pushing the token down, and is off above 1+ε, where PPO pulls it back",
             format!("{elsewhere} points differ from that statement"),
-        ),
-    )
+        )
     .value("points of ratio and advantage", n.points.len())
     .value("points that differ, all with δ < 0 and the ratio outside [0.8, 1.2]", where_said)
     .value("slopes at ratio 0.5, δ = -1, printed and PPO", [below.printed.slope, below.ppo.slope])
@@ -33,33 +31,26 @@ fn same_objective(n: &Numbers) -> Finding {
 
 fn lower_bound(n: &Numbers) -> Finding {
     let off = largest(n.points.iter().map(Point::off_formula));
-    identity(
+    claim(
         "lower_bound",
         "As printed, the loss is -min(ratio, 1+ε) δ for either sign of δ: the lower bound never acts",
-        off,
     )
+    .identity(off)
 }
 
 fn on_policy(n: &Numbers) -> Finding {
     let difference = n.on_policy.difference;
-    Finding::new(
-        "on_policy",
-        "On-policy (one update per batch) the two forms are the same method",
-        holds_or(difference == 0.0, "expected updates differ"),
-    )
-    .value("MDPs", n.on_policy.mdps)
-    .value("G", GROUP)
-    .value("largest difference of the expected updates", difference)
+    claim("on_policy", "On-policy (one update per batch) the two forms are the same method")
+        .holds_or(difference == 0.0, "expected updates differ")
+        .value("MDPs", n.on_policy.mdps)
+        .value("G", GROUP)
+        .value("largest difference of the expected updates", difference)
 }
 
 fn trust_region(n: &Numbers) -> Finding {
     let end = |form| n.distances.iter().rfind(|d| d.form == form).map(|d| d.ratio);
     let kept = end(FORMS[1].0).zip(end(FORMS[0].0)).is_some_and(|(printed, ppo)| printed > 0.9 * ppo);
-    Finding::new(
-        "trust_region",
-        "\"clipping π_ratio between 1-ϵ and 1+ϵ discourages π_θ from changing too much from π_θold\", as printed too",
-        holds_or(kept, "with the printed form a policy moves farther"),
-    )
+    claim("trust_region", "\"clipping π_ratio between 1-ϵ and 1+ϵ discourages π_θ from changing too much from π_θold\", as printed too").holds_or(kept, "with the printed form a policy moves farther")
     .rows("trust_region", &["form", "updates", "kl_from_sampling_policy", "smallest_ratio", "j"])
     .only("updates", &[UPDATES])
 }
@@ -68,11 +59,8 @@ fn off_policy(n: &Numbers) -> Finding {
     let under = |form: &'static str| n.off_policy.iter().filter(move |m| m.form == form);
     let pairs: Vec<_> = under(FORMS[0].0).zip(under(FORMS[1].0)).collect();
     let apart = |(a, b): &(&AfterStep, &AfterStep)| (a.cosine_with_grad_j - b.cosine_with_grad_j).abs();
-    let finding = Finding::new(
-        "off_policy",
-        "Off-policy the printed form gives another direction than PPO's",
-        holds_or(pairs.iter().any(|pair| apart(pair) > 1e-6), "the same everywhere"),
-    );
+    let finding = claim("off_policy", "Off-policy the printed form gives another direction than PPO's")
+        .holds_or(pairs.iter().any(|pair| apart(pair) > 1e-6), "the same everywhere");
     // The first of the largest differences, of policies that have got worse and of those that have improved.
     [("got worse", false), ("improved", true)].into_iter().fold(finding, |finding, (name, improved)| {
         let moved = pairs.iter().filter(|(m, _)| (m.step > 0.0) == improved);

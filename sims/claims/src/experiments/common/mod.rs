@@ -1,10 +1,14 @@
 //! Code shared by several experiments.
 
 pub(crate) mod chart;
+pub(crate) mod claim;
 pub(crate) mod mdp;
 pub(crate) mod record;
 
-use crate::experiment::{Finding, Verdict};
+use crate::experiment::Verdict;
+#[cfg(test)]
+pub(crate) use claim::{words, words_after};
+
 use crate::figure::Mark;
 use grpo_lambda_stats::Interval;
 use grpo_lambda_stats::table::significant;
@@ -14,17 +18,6 @@ use rand_chacha::ChaCha8Rng;
 /// `Holds` if `ok`, else `Fails` with the counterexample.
 pub(crate) fn holds_or(ok: bool, counterexample: impl Into<String>) -> Verdict {
     if ok { Verdict::Holds } else { Verdict::Fails(counterexample.into()) }
-}
-
-/// `Holds` if the worst of some differences is at most `tolerance`, else `Fails` with it.
-pub(crate) fn all_within(tolerance: f64, worst: f64) -> Verdict {
-    holds_or(worst <= tolerance, format!("off by {}", short(worst)))
-}
-
-/// The finding on an identity whose two sides differ by at most this.
-pub(crate) fn identity(key: &str, statement: &str, largest: f64) -> Finding {
-    let finding = Finding::new(key, statement, all_within(EXACT, largest));
-    finding.value("largest difference", rounding_error(largest))
 }
 
 /// `Holds` if it does everywhere, `HoldsWhen` if it does exactly under the condition, else `Fails`.
@@ -99,23 +92,6 @@ pub(crate) fn within_range(ratios: &[(&str, Interval)], [low, high]: [f64; 2]) -
         (true, false) => Verdict::Inconclusive("the intervals reach beyond that range".into()),
         (true, true) => Verdict::Holds,
     }
-}
-
-/// The words of the verdicts: for tests that feed findings with made-up numbers.
-#[cfg(test)]
-pub(crate) fn words(findings: &[Finding]) -> Vec<&'static str> {
-    findings.iter().map(|f| f.verdict.word()).collect()
-}
-
-/// The words of the verdicts on made-up numbers after a change.
-#[cfg(test)]
-pub(crate) fn words_after<Numbers>(
-    mut numbers: Numbers,
-    findings: fn(&Numbers) -> Vec<Finding>,
-    change: fn(&mut Numbers),
-) -> Vec<&'static str> {
-    change(&mut numbers);
-    words(&findings(&numbers))
 }
 
 pub(crate) fn short(x: f64) -> String {

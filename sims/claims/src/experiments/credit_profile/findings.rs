@@ -2,9 +2,8 @@
 
 use super::{BETA, GradientSize, LEN, Numbers, Q};
 use crate::experiment::Finding;
-use crate::experiments::common::{
-    EXACT, all_within, extremes, gap, holds_or, identity, largest, mean, rounding_error, short,
-};
+use crate::experiments::common::claim::{claim, quoted};
+use crate::experiments::common::{EXACT, extremes, gap, holds_or, largest, mean, rounding_error, short};
 use crate::sentences::SentenceId;
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
@@ -38,9 +37,7 @@ fn soft_clamp() -> f64 {
 fn same_reweighting(n: &Numbers) -> Finding {
     let unclamped: Vec<f64> = n.weight.iter().map(|w| w / soft_clamp()).collect();
     let reversed: Vec<f64> = n.trace.iter().rev().map(|c| c * soft_clamp()).collect();
-    Finding::on(
-        SentenceId::WeightIsTrace,
-        holds_or(
+    quoted(SentenceId::WeightIsTrace).holds_or(
             gap(&n.trace, &unclamped) < EXACT,
             format!(
                 "they are time reversals of each other, w_t = c_(T-1-t): at T = {LEN}, λ = {Q} ϵ-trace weighs token 0 \
@@ -50,17 +47,14 @@ fn same_reweighting(n: &Numbers) -> Finding {
                 short(unclamped[0]),
                 short(unclamped[LEN - 1])
             ),
-        ),
-    )
+        )
     .value("relative error of the reversal", rounding_error(gap(&n.weight, &reversed) / reversed[LEN - 1]))
     .value("factor of ϵ-weight's soft clamp at log π = -0.5", soft_clamp())
     .note("Style recent, on-policy, δ_t = A_NAE.")
 }
 
 fn decay(n: &Numbers) -> Finding {
-    Finding::on(
-        SentenceId::ExponentialDecay,
-        holds_or(
+    quoted(SentenceId::ExponentialDecay).holds_or(
             !n.trace.windows(2).all(|w| w[0] > w[1]),
             format!(
                 "summed over the ratios it enters, a token's weight grows going back in time, c_k = (1 - q^(T-k))/(1 \
@@ -69,8 +63,7 @@ fn decay(n: &Numbers) -> Finding {
                 short(n.trace[LEN / 2]),
                 short(n.trace[0])
             ),
-        ),
-    )
+        )
     .note(format!("T = {LEN}, λ = {Q}; the decay holds inside each single ratio only."))
 }
 
@@ -91,22 +84,22 @@ fn larger_gradients(n: &Numbers) -> Finding {
 fn kl_grows_along(n: &Numbers) -> Finding {
     let (low, high) = paper_factors(n);
     let kl_same = paper_sizes(n).iter().all(|s| (s.kl - 1.0).abs() < 1e-9);
-    Finding::new(
+    claim(
         "kl_grows_along",
         "The KL term grows with the policy term, so that β = 0.04 means the same for GRPO and GRPO-λ",
-        holds_or(!kl_same || high < 1.0 + EXACT, "the KL gradient stays that of GRPO"),
     )
+    .holds_or(!kl_same || high < 1.0 + EXACT, "the KL gradient stays that of GRPO")
     .value("least effective β", BETA / high)
     .value("greatest", BETA / low)
 }
 
 fn early_as_late(n: &Numbers) -> Finding {
     let (first, last) = (n.both[0], n.both[LEN - 1]);
-    Finding::new(
+    claim(
         "early_as_late",
         "Under the style both, \"early tokens are considered as important as the late ones\" (in the update)",
-        holds_or((first - last).abs() < EXACT, "the first token weighs more"),
     )
+    .holds_or((first - last).abs() < EXACT, "the first token weighs more")
     .value("weight of token 0", first)
     .value("of the last", last)
     .note(format!("T = {LEN}, λ = {Q}; c_0 = T for every λ."))
@@ -114,12 +107,12 @@ fn early_as_late(n: &Numbers) -> Finding {
 
 fn td_errors(n: &Numbers) -> Finding {
     let gae: Vec<f64> = (0..LEN).map(|t| Q.powi((LEN - 1 - t) as i32)).collect();
-    identity(
+    claim(
         "td_errors",
         "With the TD errors of a constant critic (delta=terminal) the weights are \
          GAE's λ^(T-1-t), rising towards the end",
-        gap(&n.terminal, &gae),
     )
+    .identity(gap(&n.terminal, &gae))
     .value("first and last weight", [n.terminal[0], n.terminal[LEN - 1]])
     .value("with a constant δ", [n.trace[0], n.trace[LEN - 1]])
 }
@@ -127,20 +120,17 @@ fn td_errors(n: &Numbers) -> Finding {
 fn unit_mean(n: &Numbers) -> Finding {
     let normalised = n.variants.iter().filter(|r| r.variant.normalise == "mean");
     let off = largest(normalised.map(|r| (mean(&r.weights) - 1.0).abs()));
-    identity("unit_mean", "Our setting normalise=mean makes the on-policy weights average 1", off)
+    claim("unit_mean", "Our setting normalise=mean makes the on-policy weights average 1").identity(off)
 }
 
 fn closed_form(n: &Numbers) -> Finding {
     let worst = largest(n.variants.iter().map(|r| r.error));
     let geometric = largest(n.sizes.iter().map(|s| s.error));
-    Finding::new(
-        "closed_form",
-        "The on-policy weights of every variant equal its closed form",
-        all_within(1e-11, worst.max(geometric)),
-    )
-    .value("variants", n.variants.len())
-    .value("largest error relative to the largest weight", rounding_error(worst))
-    .value("of geometric sums, T up to 2048", rounding_error(geometric))
+    claim("closed_form", "The on-policy weights of every variant equal its closed form")
+        .all_within(1e-11, worst.max(geometric))
+        .value("variants", n.variants.len())
+        .value("largest error relative to the largest weight", rounding_error(worst))
+        .value("of geometric sums, T up to 2048", rounding_error(geometric))
 }
 
 #[cfg(test)]

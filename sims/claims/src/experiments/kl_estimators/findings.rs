@@ -3,7 +3,8 @@
 use super::Numbers;
 use super::measure::{MDPS, Row};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::{extremes, holds_or, identity, largest, rounding_error, short};
+use crate::experiments::common::claim::claim;
+use crate::experiments::common::{extremes, largest, rounding_error, short};
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     vec![
@@ -20,26 +21,19 @@ pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
 fn k3_as_loss(n: &Numbers) -> Finding {
     let s = &n.states;
     let (cosine, kl) = s.lowest;
-    Finding::new(
-        "k3_as_loss",
-        "k3 as a loss term descends the divergence that it estimates, KL(π||ref)",
-        holds_or(cosine > 1.0 - 1e-9, "E[∇k3] = π - ref = ∇KL(ref||π), the other divergence"),
-    )
-    .value("random pairs of 3-action softmax policies", s.pairs)
-    .value("lowest cosine with ∇KL(π||ref)", cosine)
-    .value("its KL", kl)
-    .value("largest difference from ∇KL(ref||π)", rounding_error(s.identities[2]))
-    .value("largest difference of E[k1], E[k3], E[ρ k3] from KL(π||ref)", rounding_error(s.values))
-    .value("of E[k2]", s.k2_value)
+    claim("k3_as_loss", "k3 as a loss term descends the divergence that it estimates, KL(π||ref)")
+        .holds_or(cosine > 1.0 - 1e-9, "E[∇k3] = π - ref = ∇KL(ref||π), the other divergence")
+        .value("random pairs of 3-action softmax policies", s.pairs)
+        .value("lowest cosine with ∇KL(π||ref)", cosine)
+        .value("its KL", kl)
+        .value("largest difference from ∇KL(ref||π)", rounding_error(s.identities[2]))
+        .value("largest difference of E[k1], E[k3], E[ρ k3] from KL(π||ref)", rounding_error(s.values))
+        .value("of E[k2]", s.k2_value)
 }
 
 fn worked_table(n: &Numbers) -> Finding {
-    Finding::new(
-        "worked_table",
-        "The worked table of a 3-action softmax: k1 (0,0,0), k2 and ratio·k3 (0.0033, 0.2365, -0.2398), k3 (0.1509, \
-         0.2927, -0.4436)",
-        holds_or(n.hand.off < 5.1e-5, "a row differs"),
-    )
+    claim("worked_table", "The worked table of a 3-action softmax: k1 (0,0,0), k2 and ratio·k3 (0.0033, 0.2365, -0.2398), k3 (0.1509, \
+         0.2927, -0.4436)").holds_or(n.hand.off < 5.1e-5, "a row differs")
     .value("largest difference", format!("{:.0e}", n.hand.off))
     .value("cosine of k3's row with ∇KL(π||ref)", n.hand.published_cosine)
     .rows("hand", &[])
@@ -47,22 +41,22 @@ fn worked_table(n: &Numbers) -> Finding {
 }
 
 fn identities(n: &Numbers) -> Finding {
-    let finding = identity(
+    let finding = claim(
         "identities",
         "E[∇k1] = 0, E[∇k2] = E[∇(ρ k3)] = ∇KL(π||ref), E[∇k3] = ∇KL(ref||π), on-policy, per state",
-        largest(n.states.identities),
-    );
+    )
+    .identity(largest(n.states.identities));
     finding.note("log ref - log π (seen in public code) is -k1: expectation 0, sign wrong sample by sample.")
 }
 
 fn off_policy(n: &Numbers) -> Finding {
     let ratio_k3 = n.off_policy.ratio_k3;
     let [k1, k2, k3] = n.off_policy.medians;
-    Finding::new(
+    claim(
         "off_policy",
         "ratio·k3 stays exact when the sampling policy is another one (unclipped); k2 does not",
-        holds_or(ratio_k3 < 1e-9 && k2 > 1e-3, "ratio·k3 has an error, or k2 has none"),
     )
+    .holds_or(ratio_k3 < 1e-9 && k2 > 1e-3, "ratio·k3 has an error, or k2 has none")
     .value("random triples (π, π_old, ref)", n.off_policy.triples)
     .value("largest relative error of ratio_k3", rounding_error(ratio_k3))
     .value("median relative errors of k1, k2 and k3", [k1, k2, k3].map(short))
@@ -95,12 +89,12 @@ fn sign_of_beta(n: &Numbers) -> Finding {
 }
 
 fn summed_over_visits(n: &Numbers) -> Finding {
-    identity(
+    claim(
         "summed_over_visits",
         "On whole responses, the registered KL terms are Σ_s d(s) times the gradients per \
          state (rloo, beta = 1, on-policy)",
-        largest(n.responses.rows.iter().map(|r| r.off)),
     )
+    .identity(largest(n.responses.rows.iter().map(|r| r.off)))
 }
 
 fn whole_responses(n: &Numbers) -> Finding {

@@ -2,7 +2,8 @@
 
 use super::{Curve, Numbers, REPORTED, STEPS, VISIBLE};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::{EXACT, all_within, holds_or, largest, mean, rounding_error};
+use crate::experiments::common::claim::{claim, quoted};
+use crate::experiments::common::{EXACT, holds_or, largest, mean, rounding_error};
 use crate::sentences::SentenceId;
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
@@ -45,19 +46,16 @@ fn as_printed(n: &Numbers) -> Finding {
         n.mdps(),
         count(&exact, &|c| direction(&c.variance) < 0)
     );
-    Finding::on(SentenceId::BiasAndVariance, holds_or(printed == cases, detail))
+    quoted(SentenceId::BiasAndVariance)
+        .holds_or(printed == cases, detail)
         .value("cases of an MDP and a critic", cases)
         .value("cases as printed", printed)
 }
 
 fn exact_critic(n: &Numbers) -> Finding {
     let e = &n.exact;
-    Finding::new(
-        "exact_critic",
-        "With the exact critic g(λ) is unbiased at every λ, and Var(A_t|s,a) = Σ_{l≥1} λ^{2l} E[δ²_{t+l}|s,a] (plus \
-         the grader's noise where a completes the response), which never falls with λ",
-        all_within(EXACT, e.bias.max(e.formula).max(e.fall)),
-    )
+    claim("exact_critic", "With the exact critic g(λ) is unbiased at every λ, and Var(A_t|s,a) = Σ_{l≥1} λ^{2l} E[δ²_{t+l}|s,a] (plus \
+         the grader's noise where a completes the response), which never falls with λ").all_within(EXACT, e.bias.max(e.formula).max(e.fall))
     .value("MDPs", n.mdps())
     .value("largest bias", rounding_error(e.bias))
     .value("largest gap to the formula", rounding_error(e.formula))
@@ -70,11 +68,11 @@ fn wrong_critics(n: &Numbers) -> Finding {
     let last = largest(wrong.iter().map(|c| c.bias[STEPS]));
     let count = |f: fn(&Curve) -> bool| wrong.iter().filter(|c| f(c)).count();
     let neither = count(|c| !rises(&c.variance) && !falls(&c.variance));
-    Finding::new(
+    claim(
         "wrong_critics",
         "With a wrong critic the bias vanishes at λ = 1, and the variance is in general not monotone in λ",
-        holds_or(last < EXACT && neither > 0, "a bias is left, or every variance has a direction"),
     )
+    .holds_or(last < EXACT && neither > 0, "a bias is left, or every variance has a direction")
     .value("cases (perturbed, stale, constant, zero critic)", wrong.len())
     .value("bias at λ = 1", rounding_error(last))
     .value("cases whose bias falls all the way", count(|c| falls(&c.bias)))

@@ -3,7 +3,8 @@
 use super::Numbers;
 use super::corrected::{Corrected, Prefix, VISIBLE};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::{EXACT, all_within, holds_or, largest, rounding_error, short};
+use crate::experiments::common::claim::{claim, quoted};
+use crate::experiments::common::{EXACT, largest, rounding_error, short};
 use crate::sentences::SentenceId;
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
@@ -40,15 +41,12 @@ fn all(n: &Numbers) -> impl Iterator<Item = &Prefix> {
 
 fn pointwise(n: &Numbers) -> Finding {
     let s = &n.smallest.worst;
-    let finding = Finding::on(
-        SentenceId::ValueBound,
-        holds_or(
-            !all(n).any(Prefix::violates),
-            format!(
-                "one choice between A, which is rewarded, and B: V(s_0) - V(s_t) = {} but the bound is {}",
-                short(s.gap),
-                short(s.bound)
-            ),
+    let finding = quoted(SentenceId::ValueBound).holds_or(
+        !all(n).any(Prefix::violates),
+        format!(
+            "one choice between A, which is rewarded, and B: V(s_0) - V(s_t) = {} but the bound is {}",
+            short(s.gap),
+            short(s.bound)
         ),
     );
     let finding = n.families.iter().fold(finding, |finding, f| {
@@ -63,14 +61,10 @@ fn pointwise(n: &Numbers) -> Finding {
 
 fn smallest(n: &Numbers) -> Finding {
     let s = &n.smallest;
-    Finding::new(
-        "smallest",
-        "Two tokens break the lemma: one choice, then EOS; nothing smaller does",
-        holds_or(
+    claim("smallest", "Two tokens break the lemma: one choice, then EOS; nothing smaller does").holds_or(
             s.worst.violates() && s.prefixes == 3 && s.excess_of_two_prefixes < VISIBLE,
             "it does not, or something smaller does",
-        ),
-    )
+        )
     .value("prefixes", s.prefixes)
     .value("responses", s.responses)
     .value("excess", s.worst.excess())
@@ -79,7 +73,8 @@ fn smallest(n: &Numbers) -> Finding {
 }
 
 fn corrected(key: &str, statement: &str, c: &Corrected) -> Finding {
-    Finding::new(key, statement, all_within(EXACT, c.worst()))
+    claim(key, statement)
+        .all_within(EXACT, c.worst())
         .value("cases of an MDP and t", c.checked)
         .value(
             "largest difference of the identities",
@@ -91,15 +86,13 @@ fn corrected(key: &str, statement: &str, c: &Corrected) -> Finding {
 fn path_product(n: &Numbers) -> Finding {
     let apart = || all(n).map(|p| p.path_minus_survival);
     let (low, high) = apart().fold((0.0f64, 0.0f64), |(l, h), x| (l.min(x), h.max(x)));
-    Finding::on(
-        SentenceId::PathProduct,
-        holds_or(
+    quoted(SentenceId::PathProduct)
+        .holds_or(
             low.abs().max(high) < EXACT,
             format!("path product minus survival ranges from {low:.2} to +{high:.2}"),
-        ),
-    )
-    .value("prefixes", apart().count())
-    .note("The mean of the path product under the EOS-free policy is P(τ>t) exactly.")
+        )
+        .value("prefixes", apart().count())
+        .note("The mean of the path product under the EOS-free policy is P(τ>t) exactly.")
 }
 
 /// A condition under which the printed inequality holds.
@@ -130,15 +123,11 @@ fn condition(n: &Numbers) -> Finding {
 fn success_assumption(n: &Numbers) -> Finding {
     // The step E[Σ γ^k r_k] <= P(τ<=t) needs rewards of at most 1 only; the printed reason is that all are 1.
     let s = &n.success;
-    Finding::new(
-        "success_assumption",
-        "\"Assuming every episode is successful, i.e., every EOS-token yields a reward of 1\" is needed for Eq. 5",
-        holds_or(
+    claim("success_assumption", "\"Assuming every episode is successful, i.e., every EOS-token yields a reward of 1\" is needed for Eq. 5").holds_or(
             s.worst > EXACT,
             "the step E[Σ γ^k r_k] ≤ P(τ≤t) holds for all rewards in [0,1]; what is missing is that V(s_t) in Eq. 3 \
              must be γ^t E[V(S_t);τ>t]",
-        ),
-    )
+        )
     .value("MDPs", n.mdps)
     .value("MDPs with every reward 1", s.all_rewarded)
     .value("largest excess of E[Σ γ^k r_k] over P(τ≤t)", rounding_error(s.worst.max(0.0)))

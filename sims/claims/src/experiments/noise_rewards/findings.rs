@@ -2,7 +2,8 @@
 
 use super::{Arm, CLAMP, Numbers, TOKEN_MEAN};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::{extremes, holds_or, percent};
+use crate::experiments::common::claim::claim;
+use crate::experiments::common::{extremes, percent};
 use grpo_lambda::advantage::ClampPart;
 use grpo_lambda_stats::Interval;
 
@@ -178,11 +179,8 @@ pub(super) fn doses(n: &Numbers) -> Vec<&Arm> {
 fn dose(n: &Numbers) -> Finding {
     let arms = doses(n);
     let rises = arms.windows(2).all(|w| w[1].change.mid > w[0].change.mid);
-    let finding = Finding::new(
-        "dose",
-        "The larger the mean clamped advantage (ā), the more responses grow",
-        holds_or(rises && arms.len() > 2, "the mean change does not rise with ā everywhere"),
-    );
+    let finding = claim("dose", "The larger the mean clamped advantage (ā), the more responses grow")
+        .holds_or(rises && arms.len() > 2, "the mean change does not rise with ā everywhere");
     arms.iter()
         .fold(finding, |finding, a| {
             finding.interval(format!("change at ā = {:.3}", a.mean_advantage), a.change)

@@ -5,6 +5,7 @@ use super::{
     PREFIX, RIDGE, Row, STATE, TEMPO,
 };
 use crate::experiment::{Finding, Verdict};
+use crate::experiments::common::claim::claim;
 use crate::experiments::common::{holds_when, list, mean, percent};
 use grpo_lambda_stats::{Interval, OverTasks, holm};
 
@@ -76,19 +77,15 @@ fn goal(n: &Numbers) -> Finding {
 fn less_than_rloo(n: &Numbers) -> Finding {
     let (_, above) = beyond(&smallest(n), PREFIX);
     let lower = groups_where(|g| mean(&ratios(&at(n, g), PREFIX)) < 1.0).len() == GROUPS.len();
-    let finding = Finding::new(
-        "less_than_rloo",
-        "Prefix RLOO has no more variance than RLOO",
-        holds_when(
-            above == 0 && lower,
-            lower,
-            format!(
-                "tasks are averaged over; at G = {} it has more on {above} of {} beyond two standard errors",
-                GROUPS[0],
-                smallest(n).len()
-            ),
-            "its mean share of RLOO's variance is above 1",
+    let finding = claim("less_than_rloo", "Prefix RLOO has no more variance than RLOO").holds_when(
+        above == 0 && lower,
+        lower,
+        format!(
+            "tasks are averaged over; at G = {} it has more on {above} of {} beyond two standard errors",
+            GROUPS[0],
+            smallest(n).len()
         ),
+        "its mean share of RLOO's variance is above 1",
     );
     with_methods(finding, &[PREFIX], &["tasks_below", "tasks_above"])
 }

@@ -8,8 +8,9 @@ use super::{
     TOKENS, VALUES, VISIT,
 };
 use crate::experiment::{Finding, Verdict};
+use crate::experiments::common::claim::claim;
 use crate::experiments::common::{
-    Shown, cosine, extremes, holds_or, holds_when, largest, list, mean, percent, quantile, within_range,
+    Shown, cosine, extremes, holds_when, largest, list, mean, percent, quantile, within_range,
 };
 use grpo_lambda_mdp::expected::{EntropySearch, TreeSampling};
 use grpo_lambda_stats::{Estimate, Interval, spearman, t_interval};
@@ -163,16 +164,12 @@ fn never_more(n: &Numbers) -> Finding {
         n.rows.iter().filter(more).collect()
     };
     let g = GROUPS[0];
-    let mut finding = Finding::new(
-        "never_more",
-        "Two systematic sets never have more variance than RLOO",
-        holds_or(
-            GROUPS.iter().all(|&g| above(g).is_empty()),
-            format!(
-                "at G = {g} it has more on {} of {} tasks",
-                above(g).len(),
-                ratios(n, Family::All, g, HALVES).len()
-            ),
+    let mut finding = claim("never_more", "Two systematic sets never have more variance than RLOO").holds_or(
+        GROUPS.iter().all(|&g| above(g).is_empty()),
+        format!(
+            "at G = {g} it has more on {} of {} tasks",
+            above(g).len(),
+            ratios(n, Family::All, g, HALVES).len()
         ),
     );
     for g in GROUPS {
@@ -226,12 +223,8 @@ fn visit(n: &Numbers) -> Finding {
 fn independent(n: &Numbers) -> Finding {
     let trees = |method| RatioSummary::new(&ratios(n, Family::Random, GROUPS[0], method));
     let out_of_reach = [PREFIX, STATE, POSTERIOR].iter().all(|&m| trees(m).is_some_and(|o| o.reached < 0.8));
-    let finding = Finding::new(
-        "independent",
-        "With independent responses no values from a group of eight reach the goal on random trees, not even those of \
-         an estimator that knows how the trees are drawn",
-        holds_or(out_of_reach, "one of them does"),
-    );
+    let finding = claim("independent", "With independent responses no values from a group of eight reach the goal on random trees, not even those of \
+         an estimator that knows how the trees are drawn").holds_or(out_of_reach, "one of them does");
     with_ratios(finding, "random", &[KNOWN, PREFIX, STATE, POSTERIOR, VALUES, BEST, TOKENS])
         .only("group", &[GROUPS[0]])
         .note("Exact values, the best baseline and exact values of tokens use what no group knows; a known J is what \
@@ -246,14 +239,11 @@ fn bits(n: &Numbers) -> Finding {
         let ratio: Vec<f64> = rows.iter().filter_map(|r| Some(r.ratio[HALVES]?.0)).collect();
         (spearman(&explained, &ratio).unwrap_or(0.0), mean(&explained))
     };
-    let finding = Finding::new(
+    let finding = claim(
         "bits",
         "The gain follows the share of a response's variance that the first log2 h bits of its code explain",
-        holds_or(
-            GROUPS.iter().all(|&g| rank(g).0 < -0.8),
-            "the rank correlation with the ratio is above -0.8",
-        ),
-    );
+    )
+    .holds_or(GROUPS.iter().all(|&g| rank(g).0 < -0.8), "the rank correlation with the ratio is above -0.8");
     let with_group = |finding: Finding, g| {
         let (rank, explained) = rank(g);
         finding
@@ -267,11 +257,7 @@ fn bits(n: &Numbers) -> Finding {
 
 fn chains(n: &Numbers) -> Finding {
     let mut long = n.chains.iter().filter(|c| c.kind == Kind::Free && c.tokens == 40);
-    Finding::new(
-        "chains",
-        "On long chains with free tokens two systematic sets gain less than a tenth",
-        holds_or(long.all(|c| c.ratio.0 > 0.9), "they gain more at some group size"),
-    )
+    claim("chains", "On long chains with free tokens two systematic sets gain less than a tenth").holds_or(long.all(|c| c.ratio.0 > 0.9), "they gain more at some group size")
     .rows("chains", &["chain", "tokens", "two_systematic_sets"])
     .only("group", &[GROUPS[0]])
     .note("Shares of RLOO's variance on chains of which all steps must be right, J = 1/2, in the smallest groups.")
@@ -302,14 +288,10 @@ fn law(n: &Numbers) -> Finding {
     let below = GROUPS.map(|g| depths(g, |law| law.below));
     let least = above.iter().map(|(pays, all)| *pays as f64 / *all as f64).fold(1.0, f64::min);
     let shares = |depths: [(usize, usize); 3]| depths.map(|(pays, all)| format!("{pays} of {all}"));
-    Finding::new(
-        "law",
-        "Where the spread of prefix values exceeds the noise of their estimates (F > 1), values of prefixes lower the variance",
-        holds_or(
+    claim("law", "Where the spread of prefix values exceeds the noise of their estimates (F > 1), values of prefixes lower the variance").holds_or(
             least >= 0.95,
             format!("at some group size they do at only {} of these depths", percent(least)),
-        ),
-    )
+        )
     .value("depths above 1 at which they do, G = 8, 16, 32", shares(above))
     .value("depths below 1", shares(below))
         .value("rows of \"prefix only\" simulated", measured.len())
@@ -339,11 +321,11 @@ fn bias(n: &Numbers) -> Finding {
         "on {less} of {all} tasks; unbiased on {unbiased}, no less biased on {}",
         all - less - unbiased
     );
-    Finding::new(
+    claim(
         "bias",
         "One systematic set with its own mean as the baseline is biased, by less than independent sampling",
-        holds_when(less == all, 2 * less > all, counts.as_str(), counts.as_str()),
     )
+    .holds_when(less == all, 2 * less > all, counts.as_str(), counts.as_str())
     .value("tasks", all)
     .value("G", GROUPS[0])
     .value("median norm of the bias over the gradient's", quantile(&norms, 0.5))

@@ -6,6 +6,7 @@ mod prose;
 use super::Audit;
 use super::gains::{Estimate, Gain};
 use crate::experiment::Finding;
+use crate::experiments::common::claim::{claim, quoted};
 use crate::experiments::common::holds_or;
 use crate::sentences::SentenceId;
 use grpo_lambda_printed::Benchmark;
@@ -55,23 +56,20 @@ fn printed_averages(audit: &Audit) -> Finding {
     let wrong: Vec<_> = checks.iter().filter(|c| c.impossible()).collect();
     let off = checks.iter().filter(|c| c.not_the_rounded_mean()).count();
     let explained = checks.iter().filter(|c| c.from_fractions).count();
-    Finding::new(
-        "printed_averages",
-        "AVG in Tables 3-6 is the mean of the five scores above it",
-        holds_or(
+    claim("printed_averages", "AVG in Tables 3-6 is the mean of the five scores above it")
+        .holds_or(
             wrong.is_empty(),
             format!(
                 "{} of {} differ by more than 0.001, which no rounding explains",
                 wrong.len(),
                 checks.len()
             ),
-        ),
-    )
-    .value("averages", checks.len())
-    .value("averages that are not the rounded mean of the printed scores", off)
-    .value("averages as printed if k/N is averaged before rounding", explained)
-    .rows("averages", &["model", "dataset", "variant", "printed", "mean_of_five"])
-    .only("interpretation", &["not a mean of these scores"])
+        )
+        .value("averages", checks.len())
+        .value("averages that are not the rounded mean of the printed scores", off)
+        .value("averages as printed if k/N is averaged before rounding", explained)
+        .rows("averages", &["model", "dataset", "variant", "printed", "mean_of_five"])
+        .only("interpretation", &["not a mean of these scores"])
 }
 
 fn impossible(audit: &Audit) -> Vec<&CellCheck> {
@@ -82,13 +80,9 @@ fn whole_numbers(audit: &Audit) -> Finding {
     let bad = impossible(audit);
     let cut = audit.cells.iter().filter(|c| !c.by_truncation).count();
     let neither = bad.iter().filter(|c| !c.by_two_decimals && !c.by_truncation).count();
-    Finding::new(
-        "whole_numbers",
-        "Every printed score is a whole number of right answers out of N = 30, 83, 500, 272, 675 (greedy, one sample: \
-         the default of the evaluation code the paper names)",
-        holds_or(bad.is_empty(), format!("{} of {} cannot be k/N rounded to three \
-            decimals", bad.len(), audit.cells.len())),
-    )
+    claim("whole_numbers", "Every printed score is a whole number of right answers out of N = 30, 83, 500, 272, 675 (greedy, one sample: \
+         the default of the evaluation code the paper names)").holds_or(bad.is_empty(), format!("{} of {} cannot be k/N rounded to three \
+            decimals", bad.len(), audit.cells.len()))
     .value("printed scores", audit.cells.len())
     .value("impossible if rounded", bad.len())
     .value("impossible if cut off after three decimals", cut)
@@ -130,7 +124,8 @@ fn table1_rows(audit: &Audit) -> Finding {
         .fold(0.0, f64::max);
     let off = audit.table1.iter().filter(|r| r.average_minus_row_mean().abs() > 0.001);
     let off: Vec<String> = off.map(|r| format!("{} {}", r.model.name(), r.method())).collect();
-    Finding::on(SentenceId::Table1IsAnAverage, holds_or(wrong.is_empty(), list(&wrong, describe)))
+    quoted(SentenceId::Table1IsAnAverage)
+        .holds_or(wrong.is_empty(), list(&wrong, describe))
         .value("rows", audit.table1.len())
         .value("rows reproduced", audit.table1.len() - wrong.len())
         .value("largest error of these", largest)

@@ -2,6 +2,7 @@
 
 use super::{estimates, list, p_value};
 use crate::experiment::{Finding, Verdict};
+use crate::experiments::common::claim::claim;
 use crate::experiments::common::{extremes, holds_or};
 use crate::experiments::paper_audit::Audit;
 use crate::experiments::paper_audit::gains::{
@@ -127,17 +128,17 @@ pub(super) fn multiplicity(audit: &Audit) -> Finding {
     let small: Vec<Gain> =
         audit.gains.iter().copied().filter(|g| Model::SMALL.contains(&g.run.model)).collect();
     let small_corrected = gains::multiplicity(&estimates(&small));
-    Finding::new(
+    claim(
         "multiplicity",
         "Most printed gains over GRPO are larger than test-item noise after correction for their number",
-        holds_or(
-            2 * corrected.gains > audit.gains.len(),
-            format!(
-                "{} gains and {} losses of {} survive Holm's correction at 5 %",
-                corrected.gains,
-                corrected.losses,
-                audit.gains.len()
-            ),
+    )
+    .holds_or(
+        2 * corrected.gains > audit.gains.len(),
+        format!(
+            "{} gains and {} losses of {} survive Holm's correction at 5 %",
+            corrected.gains,
+            corrected.losses,
+            audit.gains.len()
         ),
     )
     .value("gains, uncorrected", raw_up.len())
@@ -230,10 +231,7 @@ pub(super) fn run_spread(audit: &Audit) -> Finding {
     let adjusted = holm(&p);
     let count = |p: &[f64]| p.iter().filter(|p| **p < 0.05).count();
     let best = judged.iter().min_by(|a, b| a.2.total_cmp(&b.2)).expect("eight variants");
-    let finding = Finding::new(
-        "run_spread",
-        "The gains of the variants stay significant if the scatter between runs, not that of test items, is taken as the error",
-        holds_or(
+    let finding = claim("run_spread", "The gains of the variants stay significant if the scatter between runs, not that of test items, is taken as the error").holds_or(
             count(&adjusted) == judged.len(),
             format!(
                 "{} of {} variants differ from GRPO at 5 % over both 1.5B models, {} after Holm's correction; the \
@@ -246,8 +244,7 @@ pub(super) fn run_spread(audit: &Audit) -> Finding {
                 best.1.points,
                 best.1.se
             ),
-        ),
-    );
+        );
     let finding = spreads.iter().fold(finding, |finding, s| {
         let name = s.model.name();
         finding
@@ -277,16 +274,16 @@ pub(super) fn detectable(audit: &Audit) -> Finding {
         .map(|g| variance_share(&g.baseline.scores.map(|s| s.value()), Benchmark::Aime))
         .collect();
     let share = shares.iter().sum::<f64>() / shares.len() as f64;
-    let finding = Finding::new(
+    let finding = claim(
         "detectable",
         "One five-benchmark average with one seed can show the gains that the paper reports",
-        holds_or(
-            seen == common.len(),
-            format!(
-                "{} of {} gains of recent/ε-trace/0.99 are below the minimal detectable difference",
-                common.len() - seen,
-                common.len()
-            ),
+    )
+    .holds_or(
+        seen == common.len(),
+        format!(
+            "{} of {} gains of recent/ε-trace/0.99 are below the minimal detectable difference",
+            common.len() - seen,
+            common.len()
         ),
     );
     Model::ALL

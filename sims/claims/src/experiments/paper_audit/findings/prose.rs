@@ -3,6 +3,7 @@
 use super::list;
 use super::noise::common_gains;
 use crate::experiment::{Finding, Verdict};
+use crate::experiments::common::claim::{claim, quoted};
 use crate::experiments::common::{holds_or, mean};
 use crate::experiments::paper_audit::Audit;
 use crate::experiments::paper_audit::gains::{self, Estimate};
@@ -54,16 +55,13 @@ pub(super) fn seven_b(audit: &Audit) -> Finding {
     let mean_gain = gains::mean_gain(&audit.gains, Model::R1Qwen7, Column::COMMON);
     let best =
         four.iter().max_by(|a, b| a.printed_points().total_cmp(&b.printed_points())).expect("four runs");
-    let finding = Finding::on(
-        SentenceId::SevenBGain,
-        holds_or(
-            mean_gain.points >= 4.45,
-            format!(
-                "{:+.1} is the best of four data sets ({}); their mean is {mean_gain}, Table 1 says {:+.1}",
-                best.printed_points(),
-                best.run.dataset.name(),
-                table1_gains(audit)[3]
-            ),
+    let finding = quoted(SentenceId::SevenBGain).holds_or(
+        mean_gain.points >= 4.45,
+        format!(
+            "{:+.1} is the best of four data sets ({}); their mean is {mean_gain}, Table 1 says {:+.1}",
+            best.printed_points(),
+            best.run.dataset.name(),
+            table1_gains(audit)[3]
         ),
     );
     four.iter().fold(finding, |finding, g| {
@@ -95,11 +93,11 @@ pub(super) fn aime_ten(audit: &Audit) -> Finding {
     let (p1, p2) = (g.run.scores[0].value(), g.baseline.scores[0].value());
     let se = 100.0 * ((p1 * (1.0 - p1) + p2 * (1.0 - p2)) / n).sqrt();
     let e = Estimate { points: 100.0 * (p1 - p2), se };
-    Finding::new(
+    claim(
         "aime_ten",
         "\"a 10 point improvement on AIME24\" of the 7B model (Figure 1) exceeds the noise of its items",
-        holds_or(e.z() > 1.96, format!("{e} points: {:.0} items of {n} instead of {:.0}", p1 * n, p2 * n)),
     )
+    .holds_or(e.z() > 1.96, format!("{e} points: {:.0} items of {n} instead of {:.0}", p1 * n, p2 * n))
     .value("z", e.z())
 }
 
@@ -110,11 +108,7 @@ const IMPROVEMENT_SECTION: (f64, f64) = (20.0, 50.0);
 
 pub(super) fn improvement_range() -> Finding {
     let (a, b) = (IMPROVEMENT_ABSTRACT, IMPROVEMENT_SECTION);
-    Finding::new(
-        "improvement_range",
-        "\"30-40 % improved performance during RL training\" (abstract, contributions) is what Section 4.2 reports",
-        holds_or(a == b, format!("Section 4.2 says {}-{} %", b.0, b.1)),
-    )
+    claim("improvement_range", "\"30-40 % improved performance during RL training\" (abstract, contributions) is what Section 4.2 reports").holds_or(a == b, format!("Section 4.2 says {}-{} %", b.0, b.1))
     .note("Training curves are printed only as figures, so neither can be recomputed.")
 }
 
@@ -138,16 +132,13 @@ pub(super) fn orz(audit: &Audit) -> Finding {
     let rows = by_dataset(audit);
     let last = rows.iter().filter(|(_, _, runs)| rank(runs, Dataset::OrzMath57k) == 4).count();
     let first: Vec<_> = rows.iter().filter(|(_, _, runs)| rank(runs, Dataset::OrzMath57k) == 1).collect();
-    showing(Finding::on(
-        SentenceId::OrzMathIsWorse,
-        holds_or(
-            last == rows.len(),
-            format!(
-                "worst of four data sets in {last} of {} rows, best in {} ({})",
-                rows.len(),
-                first.len(),
-                list(&first, |(m, c, _)| format!("{} {}", m.name(), c.name()))
-            ),
+    showing(quoted(SentenceId::OrzMathIsWorse).holds_or(
+        last == rows.len(),
+        format!(
+            "worst of four data sets in {last} of {} rows, best in {} ({})",
+            rows.len(),
+            first.len(),
+            list(&first, |(m, c, _)| format!("{} {}", m.name(), c.name()))
         ),
     ))
 }
@@ -156,16 +147,13 @@ pub(super) fn math_rl_is_good(audit: &Audit) -> Finding {
     let rows = by_dataset(audit);
     let good = rows.iter().filter(|(_, _, runs)| rank(runs, Dataset::MathRl16k) <= 2).count();
     let worst: Vec<_> = rows.iter().filter(|(_, _, runs)| rank(runs, Dataset::MathRl16k) == 4).collect();
-    showing(Finding::on(
-        SentenceId::MathRlIsBest,
-        holds_or(
-            good == rows.len(),
-            format!(
-                "among the better two of four data sets in {good} of {} rows, the worst in {} ({})",
-                rows.len(),
-                worst.len(),
-                list(&worst, |(m, c, _)| format!("{} {}", m.name(), c.name()))
-            ),
+    showing(quoted(SentenceId::MathRlIsBest).holds_or(
+        good == rows.len(),
+        format!(
+            "among the better two of four data sets in {good} of {} rows, the worst in {} ({})",
+            rows.len(),
+            worst.len(),
+            list(&worst, |(m, c, _)| format!("{} {}", m.name(), c.name()))
         ),
     ))
 }
@@ -186,7 +174,7 @@ pub(super) fn llama_is_weaker(audit: &Audit) -> Finding {
         let small = t[*m as usize];
         llama.grpo.average < small.grpo.average && llama.lambda.average < small.lambda.average
     });
-    let finding = Finding::on(SentenceId::ThreeBIsWorse, holds_or(holds, "not in Table 1"));
+    let finding = quoted(SentenceId::ThreeBIsWorse).holds_or(holds, "not in Table 1");
     Model::ALL.into_iter().zip(t).fold(finding, |finding, (m, p)| {
         finding
             .value(format!("{}: GRPO", m.name()), p.grpo.average.value())
