@@ -28,7 +28,7 @@ fn runs(gains: &[(&str, f64)]) -> String {
 fn read(gains: &[(&str, f64)]) -> Numbers {
     let (methods, compared) = judged(PROTOCOL, &runs(gains)).expect("runs");
     let study = Study::read(PROTOCOL).expect("the protocol");
-    Numbers { study, methods, compared, gates: Vec::new(), earlier: Vec::new(), updates: Vec::new() }
+    Numbers { study, methods, compared, updates: Vec::new() }
 }
 
 /// Gains under which every prediction holds.

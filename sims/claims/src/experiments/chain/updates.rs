@@ -1,6 +1,5 @@
 //! The direction, the noise and the credit of the updates of version 5's arms, from the recorded sums.
 
-use super::earlier::REFERENCE;
 use super::rows::UpdateRow;
 use crate::experiments::common::distinct;
 use crate::experiments::common::record::recorded;
@@ -8,6 +7,13 @@ use grpo_lambda_stats::{Interval, t_interval};
 use serde::Deserialize;
 
 pub(super) const RECORDED: &str = include_str!("../../../../../paper/data/chain_updates_runs.csv");
+
+/// Arms of version 5. `oracle` is verifier credit, `Q - b*` with one `p` per batch, and `anti_oracle` the same credit at random steps.
+pub(super) const REFERENCE: &str = "rloo";
+pub(super) const VERIFIER: &str = "oracle";
+pub(super) const PERMUTED: &str = "anti_oracle";
+pub(super) const TRACE: &str = "lambda_mean1";
+pub(super) const CLAMP: &str = "grpo_clamp";
 
 /// The places of a run, in its order.
 pub(super) const PLACES: [&str; 3] = ["start", "middle", "end"];

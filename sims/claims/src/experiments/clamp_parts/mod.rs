@@ -3,19 +3,17 @@
 //! The runs are recorded: `cargo run --release -p grpo-lambda-control -- study paper/protocols/clamp.toml FILE` trains them, and this claim reads its file. The
 //! arms are those of `clamp_gain`, whose tabular version of the task predicts what is measured here.
 
-mod findings;
 pub(crate) mod shown;
 
 use crate::experiment::{Context, Experiment, Parts};
 use crate::experiments::common::record::recorded;
 use crate::experiments::common::{distinct, mean};
 use anyhow::Context as _;
-use findings::findings;
 use grpo_lambda::advantage::ClampPart;
 use grpo_lambda_stats::{Interval, chosen_on_the_others};
 use grpo_lambda_trials::{Difference, correct};
 use serde::Deserialize;
-use shown::{figures, tables};
+use shown::{figures, findings, tables};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "clamp_parts",

@@ -1,17 +1,15 @@
 //! `clip_form`: PPO's clip, the one Algorithms 1 and 2 print, and the two-sided one.
 
-mod findings;
 mod shown;
 
-use super::common::mdp::{Mdp, method};
-use super::common::{gap, largest, norm};
 use crate::experiment::{Context, Experiment, Parts};
-use findings::findings;
+use crate::experiments::common::mdp::{Mdp, method};
+use crate::experiments::common::{gap, largest, norm};
 use grpo_lambda::surrogate::{Surrogate, ValueAndSlope};
 use grpo_lambda_mdp::expected::{Situation, cosine, implied};
 use grpo_lambda_mdp::{Oracle, Tabular, Tree, zoo};
 use serde::Serialize;
-use shown::{figures, tables};
+use shown::{figures, findings, tables};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "clip_form",

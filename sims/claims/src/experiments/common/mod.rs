@@ -34,12 +34,12 @@ pub(crate) fn holds_when(
     }
 }
 
-/// An effect in one case, as its test shows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// An effect in one case, as its test shows it; the greatest of several is the worst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Shown {
     Gain,
-    Loss,
     Neither,
+    Loss,
 }
 
 impl Shown {
@@ -208,6 +208,11 @@ pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
 /// The values with their positions: a line over tokens.
 pub(crate) fn indexed(values: &[f64]) -> impl Iterator<Item = (f64, f64)> + '_ {
     values.iter().enumerate().map(|(k, &v)| (k as f64, v))
+}
+
+/// An interval at a place of a panel.
+pub(crate) fn placed(x: f64, i: Interval) -> (f64, f64, f64, f64) {
+    (x, i.low, i.mid, i.high)
 }
 
 /// The generator of a run's stream `stream`.

@@ -1,15 +1,13 @@
 //! `credit_profile`: the on-policy weight of each token under every variant of GRPO-lambda.
 
-mod findings;
 mod shown;
 
-use super::common::mdp::{evaluate, group, on_policy_weights};
-use super::common::{difference, gap, largest, mean, norm};
 use crate::experiment::{Context, Experiment, Parts};
-use findings::findings;
+use crate::experiments::common::mdp::{evaluate, group, on_policy_weights};
+use crate::experiments::common::{difference, gap, largest, mean, norm};
 use grpo_lambda::trace::Style;
 use serde::Serialize;
-use shown::{figures, tables};
+use shown::{figures, findings, tables};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "credit_profile",

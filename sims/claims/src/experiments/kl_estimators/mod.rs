@@ -7,16 +7,14 @@
 //! Over whole responses the loss sums these with the visits of π held fixed, which is not the gradient of the KL
 //! between the distributions of responses.
 
-mod findings;
 mod measure;
 mod shown;
 
 use crate::experiment::{Context, Experiment, Parts};
 use crate::experiments::common::{EXACT, cosine, difference, gap, norm};
-use findings::findings;
 use grpo_lambda::kl::Kl;
 use measure::{OffPolicy, Responses, States, off_policy, responses, states};
-use shown::{figures, tables};
+use shown::{figures, findings, tables};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "kl_estimators",

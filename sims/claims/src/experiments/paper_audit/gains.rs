@@ -134,16 +134,31 @@ pub fn heterogeneity(parts: &[Estimate]) -> (f64, f64) {
 pub struct Selection {
     /// The best variant.
     pub best: Gain,
-    /// The number of variants it was chosen from.
-    pub variants: i32,
     /// Standard error, in points, of one five-benchmark average at the pooled accuracies.
     pub single_se: f64,
-    /// `E[max_i X_i − X_0]` in points when no variant has an effect.
+    pub chance: Chance,
+}
+
+/// What the best of several variants without an effect gains over the baseline that they share.
+#[derive(Clone, Copy, Debug)]
+pub struct Chance {
+    /// `E[max_i X_i − X_0]` in points.
     pub expected: f64,
     /// The value that this maximum exceeds in 5 % of cases.
     pub quantile95: f64,
-    /// `P(max_i X_i − X_0 ≥ the printed gain)` when no variant has an effect.
+    /// `P(max_i X_i − X_0 ≥ the printed gain)`.
     pub p: f64,
+}
+
+impl Chance {
+    /// From the standard error of one average, against a gain in points.
+    pub fn new(variants: usize, se: f64, points: f64) -> Chance {
+        Chance {
+            expected: expected_max_normal(variants as u64) * se,
+            quantile95: best_of_quantile(variants as i32, 0.05) * se,
+            p: best_of_tail(variants as i32, points / se),
+        }
+    }
 }
 
 /// The selection effect for one model and data set.
@@ -160,15 +175,7 @@ pub fn selection(gains: &[Gain], model: Model, dataset: Dataset) -> Selection {
         *p = (*p + here.iter().map(|g| g.run.scores[b].value()).sum::<f64>()) / (here.len() + 1) as f64;
     }
     let single_se = 100.0 * binomial_variance(&pooled).sqrt();
-    let variants = here.len() as i32;
-    Selection {
-        best,
-        variants,
-        single_se,
-        expected: expected_max_normal(variants as u64) * single_se,
-        quantile95: best_of_quantile(variants, 0.05) * single_se,
-        p: best_of_tail(variants, best.points / single_se),
-    }
+    Selection { best, single_se, chance: Chance::new(here.len(), single_se, best.points) }
 }
 
 /// The scatter of a model's runs around levels of their own for every column and every data set.

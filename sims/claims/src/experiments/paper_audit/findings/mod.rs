@@ -7,10 +7,9 @@ use super::Audit;
 use super::gains::{Estimate, Gain};
 use crate::experiment::Finding;
 use crate::experiments::common::claim::{claim, quoted};
-use crate::experiments::common::holds_or;
+use crate::experiments::common::largest;
 use crate::sentences::SentenceId;
-use grpo_lambda_printed::Benchmark;
-use grpo_lambda_printed::consistency::{self, CellCheck};
+use grpo_lambda_printed::consistency::Table1Check;
 
 /// All findings, the paper's headline first.
 pub(super) fn findings(audit: &Audit) -> Vec<Finding> {
@@ -72,12 +71,8 @@ fn printed_averages(audit: &Audit) -> Finding {
         .only("interpretation", &["not a mean of these scores"])
 }
 
-fn impossible(audit: &Audit) -> Vec<&CellCheck> {
-    audit.cells.iter().filter(|c| !c.by_rounding).collect()
-}
-
 fn whole_numbers(audit: &Audit) -> Finding {
-    let bad = impossible(audit);
+    let bad: Vec<_> = audit.cells.iter().filter(|c| !c.by_rounding).collect();
     let cut = audit.cells.iter().filter(|c| !c.by_truncation).count();
     let neither = bad.iter().filter(|c| !c.by_two_decimals && !c.by_truncation).count();
     claim("whole_numbers", "Every printed score is a whole number of right answers out of N = 30, 83, 500, 272, 675 (greedy, one sample: \
@@ -92,53 +87,25 @@ fn whole_numbers(audit: &Audit) -> Finding {
 }
 
 fn table1_rows(audit: &Audit) -> Finding {
-    let names = [Benchmark::ALL.map(Benchmark::name).as_slice(), &["Average"]].concat();
-    let wrong: Vec<_> = audit.table1.iter().filter(|r| !r.mismatches().is_empty()).collect();
-    let describe = |row: &&consistency::Table1Check| {
-        let cells = list(row.mismatches(), |i| {
-            let all = consistency::baselines(&audit.paper, row.model);
-            let off = |a: &consistency::Aggregation| (a.values[i] - row.printed[i].value()).abs();
-            let nearest = all.iter().min_by(|a, b| off(a).total_cmp(&off(b))).expect("five candidates");
-            format!(
-                "{} {:.3}, not {:.4} (the {} is {:.4})",
-                names[i],
-                row.printed[i].value(),
-                row.best.values[i],
-                nearest.name,
-                nearest.values[i]
-            )
-        });
-        let lambda = &audit.table1[2 * row.model as usize + 1];
-        let gains = list(row.mismatches(), |i| {
-            let printed = lambda.printed[i].0 - row.printed[i].0;
-            let corrected = 100.0 * (lambda.printed[i].value() - row.best.values[i]);
-            format!("{} {:+.1} instead of {:+.1}", names[i], corrected, f64::from(printed) / 10.0)
-        });
-        format!("{} {}: {cells}; corrected gains {gains}", row.model.name(), row.method())
-    };
-    let largest = audit
-        .table1
-        .iter()
-        .filter(|r| r.mismatches().is_empty())
-        .map(|r| r.largest_error)
-        .fold(0.0, f64::max);
+    let (right, wrong): (Vec<&Table1Check>, Vec<_>) =
+        audit.table1.iter().partition(|r| r.mismatches().is_empty());
     let off = audit.table1.iter().filter(|r| r.average_minus_row_mean().abs() > 0.001);
-    let off: Vec<String> = off.map(|r| format!("{} {}", r.model.name(), r.method())).collect();
+    let named = |r: &Table1Check| format!("{} {}", r.model.name(), r.method());
     quoted(SentenceId::Table1IsAnAverage)
-        .holds_or(wrong.is_empty(), list(&wrong, describe))
+        .holds_or(wrong.is_empty(), format!("not for {}", list(&wrong, |r| named(r))))
         .value("rows", audit.table1.len())
-        .value("rows reproduced", audit.table1.len() - wrong.len())
-        .value("largest error of these", largest)
-        .value("rows whose Average is not the mean of their cells", off)
+        .value("rows reproduced", right.len())
+        .value("largest error of these", largest(right.iter().map(|r| r.largest_error)))
+        .value("rows whose Average is not the mean of their cells", off.map(named).collect::<Vec<_>>())
+        .rows("table1", &["model", "method", "column", "printed", "recomputed"])
+        .only("agrees", &["no"])
 }
 
 fn table1_caption(audit: &Audit) -> Finding {
     let lambda_rows: Vec<_> = audit.table1.iter().filter(|r| r.lambda).collect();
     let same = lambda_rows.iter().all(|r| r.best.name == lambda_rows[0].best.name);
-    let verdict = holds_or(same, list(&lambda_rows, |r| format!("{}: {}", r.model.name(), r.best.name)));
-    let errors: Vec<f64> = lambda_rows.iter().map(|r| r.largest_error).collect();
-    Finding::on(SentenceId::Table1OnlyLambda, verdict).value(
-        "largest deviations from the printed rows",
-        errors.iter().map(|e| format!("{e:.4}")).collect::<Vec<_>>(),
-    )
+    let errors: Vec<String> = lambda_rows.iter().map(|r| format!("{:.4}", r.largest_error)).collect();
+    quoted(SentenceId::Table1OnlyLambda)
+        .holds_or(same, list(&lambda_rows, |r| format!("{}: {}", r.model.name(), r.best.name)))
+        .value("largest deviations from the printed rows", errors)
 }
