@@ -81,6 +81,16 @@ pub(crate) fn gains_everywhere(
     holds_when(gains == cases.len(), gains > 0, condition, counterexample)
 }
 
+/// `Fails` with the names of those that are wrong, `Inconclusive` with those of which nothing is shown, else `Holds`.
+pub(crate) fn unless(wrong: (&str, &[String]), open: (&str, &[String])) -> Verdict {
+    let named = |(what, names): (&str, &[String])| format!("{what}: {}", names.join("; "));
+    match (wrong.1.is_empty(), open.1.is_empty()) {
+        (false, _) => Verdict::Fails(named(wrong)),
+        (true, false) => Verdict::Inconclusive(named(open)),
+        (true, true) => Verdict::Holds,
+    }
+}
+
 /// The verdict on ratios that are said to lie within a range: an interval wholly outside refutes it, one that reaches
 /// beyond leaves it open.
 pub(crate) fn within_range(ratios: &[(&str, Interval)], [low, high]: [f64; 2]) -> Verdict {

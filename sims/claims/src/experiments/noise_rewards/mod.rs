@@ -118,6 +118,12 @@ struct Numbers {
     margin: f64,
 }
 
+impl Numbers {
+    fn margin_in_tokens(&self) -> f64 {
+        self.margin * self.start[1]
+    }
+}
+
 /// A run, as it was recorded.
 #[derive(Deserialize)]
 struct Run {
