@@ -270,11 +270,17 @@ fn findings(n: &Numbers) -> Vec<Finding> {
             .value("identities on their policy gradients", n.on_mdps.iter().map(|m| m.identities).sum::<usize>())
             .value("largest relative difference", rounding_error(worst))
             .value("with random numbers, T up to 8192", rounding_error(random)),
-        claim("any_operator", "The same identity holds for any linear operator and any numbers, <δ, E∇> = <Eᵀδ, ∇>: it is an exchange \
-             of sums and says nothing about critics, values or λ").identity(n.operators.worst)
+        claim(
+        "any_operator",
+        "The same identity holds for any linear operator and any numbers, <δ, E∇> = <Eᵀδ, ∇>: it is an \
+         exchange of sums and says nothing about critics, values or λ",
+    ).identity(n.operators.worst)
         .value("operators", &n.operators.names)
         .value("T up to", 64),
-        claim("critic_free", "A_NAE is a \"critic-free TD-error\" (the paper sets δ_t = A_NAE at every token)").holds_or(
+        claim(
+        "critic_free",
+        "A_NAE is a \"critic-free TD-error\" (the paper sets δ_t = A_NAE at every token)",
+    ).holds_or(
                 (over_mdps(|m| m.counted) - 1.0).abs() > EXACT,
                 "the TD errors of every critic sum to r - V(s₀); δ_t = r - V(s₀) at every token sums to T times that: \
                  the return is counted T times",

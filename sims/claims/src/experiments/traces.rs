@@ -201,10 +201,19 @@ fn findings(n: &Numbers) -> Vec<Finding> {
         .value("by Eq. 18", [printed[0], printed[128]])
         .value("token at which Eq. 18's weights peak", peak)
         .value("its weight", printed[peak]),
-        claim("row_index", "With n (and max(cols)) as the row index and without the floor, Eq. 17/18 equal Eq. 2/1").identity(n.recent.row_index.max(n.both.row_index)),
-        claim("floor", "A small value of the undefined floor ε of Eq. 17/18 has no effect").holds_or(n.floored < 0.01, "a floor of 0.01 replaces many off-diagonal entries")
+        claim(
+        "row_index",
+        "With n (and max(cols)) as the row index and without the floor, Eq. 17/18 equal Eq. 2/1",
+    ).identity(n.recent.row_index.max(n.both.row_index)),
+        claim(
+        "floor",
+        "A small value of the undefined floor ε of Eq. 17/18 has no effect",
+    ).holds_or(n.floored < 0.01, "a floor of 0.01 replaces many off-diagonal entries")
         .value("share of them at T = 768, γλ = 0.98", n.floored),
-        claim("linear_time", "Every trace is computed in O(T) and equals its dense matrix, forwards and backwards").identity(worst)
+        claim(
+        "linear_time",
+        "Every trace is computed in O(T) and equals its dense matrix, forwards and backwards",
+    ).identity(worst)
         .value("cases, T up to 257", n.accuracy.len()),
     ]
 }

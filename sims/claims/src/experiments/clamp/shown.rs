@@ -30,8 +30,11 @@ fn turns(n: &Numbers) -> Finding {
     let changed =
         |found: &Option<(f64, String)>| found.as_ref().is_some_and(|(cosine, _)| *cosine < 1.0 - 1e-6);
     let kept = uniform.as_ref().is_some_and(|(cosine, _)| (cosine - 1.0).abs() < EXACT);
-    claim("turns", "Clamping negative advantages changes in which direction a prompt's expected update moves the policy, not \
-         only how far").holds_when(
+    claim(
+        "turns",
+        "Clamping negative advantages changes in which direction a prompt's expected update moves the \
+         policy, not only how far",
+    ).holds_when(
             !kept,
             changed(&traced) && changed(&real),
             "rewards are not binary, or token weights differ between responses (a trace and varying lengths); else the \
@@ -92,7 +95,12 @@ fn relative_weights(n: &Numbers) -> Finding {
 fn formula(n: &Numbers) -> Finding {
     let error = largest(n.prompts.iter().map(PromptWeight::formula_error));
     let off_direction = largest(n.prompts.iter().map(|w| (w.cosine - 1.0).abs()));
-    claim("formula", "E[update] = w_G(p) ∇p, with w_G(p) = Σ_k Bin(k; G-1, p) [A(k+1 right, r=1) - A(k right, r=0)], clamped or not").holds_or(error < 1e-10 && off_direction < EXACT, "enumeration and formula differ")
+    claim(
+        "formula",
+        "E[update] = w_G(p) ∇p, with w_G(p) = Σ_k Bin(k; G-1, p) [A(k+1 right, r=1) - A(k right, r=0)], \
+         clamped or not",
+    )
+    .holds_or(error < 1e-10 && off_direction < EXACT, "enumeration and formula differ")
     .value("group sizes", [GROUP, 32, LARGE])
     .value("probabilities", PROBABILITIES.len())
     .value("largest relative difference", rounding_error(error))

@@ -55,7 +55,12 @@ fn on_policy(n: &Numbers) -> Finding {
 fn trust_region(n: &Numbers) -> Finding {
     let end = |form| n.distances.iter().rfind(|d| d.form == form).map(|d| d.ratio);
     let kept = end(FORMS[1].0).zip(end(FORMS[0].0)).is_some_and(|(printed, ppo)| printed > 0.9 * ppo);
-    claim("trust_region", "\"clipping π_ratio between 1-ϵ and 1+ϵ discourages π_θ from changing too much from π_θold\", as printed too").holds_or(kept, "with the printed form a policy moves farther")
+    claim(
+        "trust_region",
+        "\"clipping π_ratio between 1-ϵ and 1+ϵ discourages π_θ from changing too much from π_θold\", as \
+         printed too",
+    )
+    .holds_or(kept, "with the printed form a policy moves farther")
     .rows("trust_region", &["form", "updates", "kl_from_sampling_policy", "smallest_ratio", "j"])
     .only("updates", &[UPDATES])
 }

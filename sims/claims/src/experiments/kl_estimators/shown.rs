@@ -35,12 +35,18 @@ fn k3_as_loss(n: &Numbers) -> Finding {
 }
 
 fn worked_table(n: &Numbers) -> Finding {
-    claim("worked_table", "The worked table of a 3-action softmax: k1 (0,0,0), k2 and ratio·k3 (0.0033, 0.2365, -0.2398), k3 (0.1509, \
-         0.2927, -0.4436)").holds_or(n.hand.off < 5.1e-5, "a row differs")
+    claim(
+        "worked_table",
+        "The worked table of a 3-action softmax: k1 (0,0,0), k2 and ratio·k3 (0.0033, 0.2365, -0.2398), k3 \
+         (0.1509, 0.2927, -0.4436)",
+    )
+    .holds_or(n.hand.off < 5.1e-5, "a row differs")
     .value("largest difference", format!("{:.0e}", n.hand.off))
     .value("cosine of k3's row with ∇KL(π||ref)", n.hand.published_cosine)
     .rows("hand", &[])
-    .note("The pair of policies is the only one that gives the first and the last row, recovered numerically.")
+    .note(
+        "The pair of policies is the only one that gives the first and the last row, recovered numerically.",
+    )
 }
 
 fn identities(n: &Numbers) -> Finding {

@@ -57,8 +57,12 @@ fn as_printed(n: &Numbers) -> Finding {
 
 fn exact_critic(n: &Numbers) -> Finding {
     let e = &n.exact;
-    claim("exact_critic", "With the exact critic g(λ) is unbiased at every λ, and Var(A_t|s,a) = Σ_{l≥1} λ^{2l} E[δ²_{t+l}|s,a] (plus \
-         the grader's noise where a completes the response), which never falls with λ").all_within(EXACT, e.bias.max(e.formula).max(e.fall))
+    claim(
+        "exact_critic",
+        "With the exact critic g(λ) is unbiased at every λ, and Var(A_t|s,a) = Σ_{l≥1} λ^{2l} \
+         E[δ²_{t+l}|s,a] (plus the grader's noise where a completes the response), which never falls with λ",
+    )
+    .all_within(EXACT, e.bias.max(e.formula).max(e.fall))
     .value("MDPs", n.mdps())
     .value("largest bias", rounding_error(e.bias))
     .value("largest gap to the formula", rounding_error(e.formula))

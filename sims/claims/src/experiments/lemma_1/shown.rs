@@ -127,7 +127,11 @@ fn condition(n: &Numbers) -> Finding {
 fn success_assumption(n: &Numbers) -> Finding {
     // The step E[Σ γ^k r_k] <= P(τ<=t) needs rewards of at most 1 only; the printed reason is that all are 1.
     let s = &n.success;
-    claim("success_assumption", "\"Assuming every episode is successful, i.e., every EOS-token yields a reward of 1\" is needed for Eq. 5").holds_or(
+    claim(
+        "success_assumption",
+        "\"Assuming every episode is successful, i.e., every EOS-token yields a reward of 1\" is needed \
+         for Eq. 5",
+    ).holds_or(
             s.worst > EXACT,
             "the step E[Σ γ^k r_k] ≤ P(τ≤t) holds for all rewards in [0,1]; what is missing is that V(s_t) in Eq. 3 \
              must be γ^t E[V(S_t);τ>t]",

@@ -30,8 +30,12 @@ fn credit(n: &Numbers) -> Finding {
 
 fn fixed_length(n: &Numbers) -> Finding {
     let worst = largest(n.fixed_length.iter().map(|f| f.largest_difference_below));
-    claim("fixed_length", "Fixed length T: the expected update of GRPO-lambda is (G-1)/G Σ_k c_k ∇_(k)J, each depth of ∇J rescaled by \
-         its column sum").all_within(EXACT, worst)
+    claim(
+        "fixed_length",
+        "Fixed length T: the expected update of GRPO-lambda is (G-1)/G Σ_k c_k ∇_(k)J, each depth of ∇J \
+         rescaled by its column sum",
+    )
+    .all_within(EXACT, worst)
     .value("cases", n.fixed_length.len())
     .value("largest difference below", worst)
     .note(format!(
@@ -49,17 +53,21 @@ fn preferences(n: &Numbers) -> Finding {
     let all = distinct(n.methods.iter().map(|m| m.method.as_str()));
     let neither: Vec<&str> =
         all.iter().copied().filter(|m| !short.contains(m) && !long.contains(m)).collect();
-    claim("preferences", "The actual expected updates keep the order of the two answers (Q = 0.9 and 0.8, T = 2 and 50, equally \
-         likely, V0 = 0.25, G = 8)").holds_or(
-            short.is_empty() && long.is_empty(),
-            format!(
-                "{} of {} variants push the worse long answer up more than the better short \
+    claim(
+        "preferences",
+        "The actual expected updates keep the order of the two answers (Q = 0.9 and 0.8, T = 2 and 50, \
+         equally likely, V0 = 0.25, G = 8)",
+    )
+    .holds_or(
+        short.is_empty() && long.is_empty(),
+        format!(
+            "{} of {} variants push the worse long answer up more than the better short \
                  one, {} the worse short answer",
-                short.len(),
-                all.len(),
-                long.len()
-            ),
-        )
+            short.len(),
+            all.len(),
+            long.len()
+        ),
+    )
     .value("neither way", neither)
     .rows("methods", &["method", "better", "credit_short", "credit_long"])
     .only("inverts", &["yes"])

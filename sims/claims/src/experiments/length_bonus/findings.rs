@@ -25,8 +25,12 @@ fn bonus(n: &Numbers) -> Finding {
     let at_one = n.noise.iter().find(|at| at.lambda == 1.0);
     let r = &n.rationals;
     let exact = at_one.is_some_and(|at| at.off_bonus < EXACT) && r.different == 0 && r.not_zero > 0;
-    claim("bonus", "With rewards that do not depend on the response, the expected update at λ = 1 is ā ∇E[T], and the clamp \
-         makes ā positive").holds_or(exact && n.mean_advantage > 0.0, "an update differs")
+    claim(
+        "bonus",
+        "With rewards that do not depend on the response, the expected update at λ = 1 is ā ∇E[T], and the \
+         clamp makes ā positive",
+    )
+    .holds_or(exact && n.mean_advantage > 0.0, "an update differs")
     .value("updates of 100 random trees", at_one.map(|at| at.cases))
     .value("largest relative difference", at_one.map(|at| rounding_error(at.off_bonus)))
     .value("components in exact rationals", r.compared)
@@ -57,8 +61,11 @@ fn every_lambda(n: &Numbers) -> Finding {
 fn reward_times_length(n: &Numbers) -> Finding {
     let w = &n.with_rewards;
     let [least, mean] = w.cosine_reward_times_length;
-    claim("reward_times_length", "At λ = 1, with rewards that do depend on the response, the expected update is ∇E[A T], REINFORCE on \
-         advantage times length").holds_when(
+    claim(
+        "reward_times_length",
+        "At λ = 1, with rewards that do depend on the response, the expected update is ∇E[A T], REINFORCE \
+         on advantage times length",
+    ).holds_when(
             least > 1.0 - EXACT,
             w.off < EXACT && w.off_at_prompt < EXACT,
             "the logits are those of the prompt; at depth k it is ∇E[A T] - k ∇E[A], as if every token from there on \
@@ -74,7 +81,12 @@ fn reward_times_length(n: &Numbers) -> Finding {
 fn without_clamp(n: &Numbers) -> Finding {
     let slopes = |clamped: bool| n.slopes.iter().filter(move |s| (s.clamp != "none") == clamped);
     let moved = slopes(false).filter(|s| s.slope != 0.0).count();
-    claim("without_clamp", "Without a clamp random rewards leave the expected length as it is, under every λ, reduction, style and update").holds_or(moved == 0, "a setting moves it")
+    claim(
+        "without_clamp",
+        "Without a clamp random rewards leave the expected length as it is, under every λ, reduction, \
+         style and update",
+    )
+    .holds_or(moved == 0, "a setting moves it")
     .value("settings that move it", moved)
     .value("settings without a clamp", slopes(false).count())
     .value("settings with one", slopes(true).count())
@@ -88,19 +100,18 @@ fn settings(n: &Numbers) -> Finding {
     let [up, all] = share(&|_| true);
     let [paper_up, paper_all] =
         share(&|s| s.update == "trace" && s.lambda >= 0.98 && s.reduction == "token_mean");
-    let finding = claim("settings", "With a clamp every setting lengthens responses under random rewards")
+    let pairs = super::REDUCTIONS.iter().flat_map(|r| super::UPDATES.map(|u| (*r, u)));
+    claim("settings", "With a clamp every setting lengthens responses under random rewards")
         .holds_when(
             up == all,
             paper_up == paper_all && paper_all > 0,
             "the update is ε-trace with λ ≥ 0.98 under the token mean, as in the paper",
             format!("{up} of {all} settings lengthen"),
-        );
-    let pairs = super::REDUCTIONS.iter().flat_map(|r| super::UPDATES.iter().map(move |u| (*r, *u)));
-    pairs
-        .fold(finding, |finding, (reduction, update)| {
+        )
+        .each(pairs, |finding, (reduction, update)| {
             let [up, all] = share(&|s| s.reduction == reduction && s.update == update);
-            finding
-                .value(format!("{reduction}, ε-{update}: settings that lengthen"), format!("{up} of {all}"))
+            let name = format!("{reduction}, ε-{update}: settings that lengthen");
+            finding.value(name, format!("{up} of {all}"))
         })
         .note(format!(
             "Settings with a positive slope of E[T], of a chain with a horizon of {} tokens.",
@@ -123,13 +134,17 @@ fn over_tasks(n: &Numbers) -> Finding {
     let reversed = spread::REDUCTIONS.map(|(_, r)| (r, share_reversed(&tasks(r, |_| true), PAPER)));
     let never: Vec<&str> = reversed.iter().filter(|(_, share)| *share == 0.0).map(|(r, _)| *r).collect();
     let said = reversed.map(|(r, share)| format!("{} ({r})", percent(share))).join(" and ");
-    let mut finding = claim("over_tasks", "Over random trees and the zoo the expected update of the paper's settings raises J (its cosine with ∇J is \
-         positive), under the token mean and under 1/T").holds_when(
-            never.len() == reversed.len(),
-            !never.is_empty(),
-            format!("the reduction is {}; reversed on {said}", never.join(", ")),
-            format!("it lowers J on {said}"),
-        );
+    let mut finding = claim(
+        "over_tasks",
+        "Over random trees and the zoo the expected update of the paper's settings raises J (its cosine \
+         with ∇J is positive), under the token mean and under 1/T",
+    )
+    .holds_when(
+        never.len() == reversed.len(),
+        !never.is_empty(),
+        format!("the reduction is {}; reversed on {said}", never.join(", ")),
+        format!("it lowers J on {said}"),
+    );
     let kinds: [Kind; 5] = [
         ("zoo", |on| on.family == "zoo"),
         ("random, horizon 4", |on| on.family == "random, horizon 4"),
@@ -165,7 +180,12 @@ fn law(n: &Numbers) -> Finding {
         (true, _) => sign(row.slope_of_length) == sign(row.mean_advantage),
     };
     let lawless = n.law.iter().filter(|row| !lawful(row)).count();
-    claim("law", "Under random rewards the expected change of the length is ā times one vector, for every reduction and every map from rewards to advantages. It is zero without an offset or under a constant reduction; with ā > 0 responses get shorter under 1/T and the token mean, and longer with a trace").holds_when(
+    claim(
+        "law",
+        "Under random rewards the expected change of the length is ā times one vector, for every reduction \
+         and every map from rewards to advantages. It is zero without an offset or under a constant \
+         reduction; with ā > 0 responses get shorter under 1/T and the token mean, and longer with a trace",
+    ).holds_when(
             off < EXACT && lawless == 0,
             off < EXACT,
             "the trace is left out of 1/T, or long enough for it: the sign is the other one elsewhere",
@@ -186,19 +206,16 @@ fn horizons(n: &Numbers) -> Finding {
     let least = |arm| of_arm(arm).map(|p| p.cosine).fold(f64::INFINITY, f64::min);
     let both = ARMS[3].name;
     let negative: Vec<&Point> = of_arm(both).filter(|p| p.cosine < 0.0).collect();
-    let finding = claim("horizons", "Under the paper's settings the expected update raises J (its cosine with ∇J is positive) however long \
-         responses may become").holds_or(least(both) > 0.0, "it is negative where responses may grow long")
-    .value("points", of_arm(both).count())
-    .value("negative points", negative.len());
-    let finding = POLICIES.into_iter().fold(finding, |finding, policy| {
-        let first = negative.iter().find(|p| p.policy == policy).map(|p| p.horizon);
-        finding.value(format!("{policy}: least horizon that is negative"), first)
-    });
-    let finding = ARMS
-        .iter()
-        .fold(finding, |finding, arm| finding.value(format!("least cosine, {}", arm.name), least(arm.name)));
+    let first = |policy| negative.iter().find(|p| p.policy == policy).map(|p| p.horizon);
     let length = negative.iter().map(|p| p.cosine_length).fold(1.0, f64::min);
-    finding
+    let statement = "Under the paper's settings the expected update raises J (its cosine with ∇J is positive) however \
+        long responses may become";
+    claim("horizons", statement)
+        .holds_or(least(both) > 0.0, "it is negative where responses may grow long")
+        .value("points", of_arm(both).count())
+        .value("negative points", negative.len())
+        .each(POLICIES, |f, p| f.value(format!("{p}: least horizon that is negative"), first(p)))
+        .each(&ARMS, |f, arm| f.value(format!("least cosine, {}", arm.name), least(arm.name)))
         .value("least cosine with ∇E[T] where it is negative", length)
         .rows("horizon", &["horizon", "mean_length", "cosine_with_gradient", "cosine_with_length_gradient"])
         .only("arm", &[both])
@@ -218,14 +235,14 @@ mod tests {
 
     fn numbers(off: f64, least: f64, slopes: [f64; 3], cosine: f64) -> Numbers {
         let slope = |(clamp, reduction, slope)| Slope {
+            update: "trace",
+            style: "recent",
+            reduction,
+            clamp,
             lambda: 0.99,
             rate: 0.5,
-            clamp,
-            reduction,
-            style: "recent",
-            update: "trace",
             slope,
-            multiple: slope,
+            multiple_of_length_gradient: slope,
             cosine: None,
         };
         let point = |arm: &grpo_lambda_tools::length_direction::Arm| Point {
@@ -243,8 +260,9 @@ mod tests {
                 cases: 3,
                 off_noise: off,
                 off_bonus: off,
-                cosine: [1.0; 2],
-                norm: 1.0,
+                cosine_with_length_gradient_least: 1.0,
+                cosine_with_length_gradient_mean: 1.0,
+                norm_over_bonus_mean: 1.0,
             }],
             with_rewards: WithRewards {
                 cases: 3,

@@ -1,6 +1,7 @@
 //! The statements of the theorem on random trees, to the last digits.
 
 use crate::experiments::common::mdp::{Mdp, method, random_mdps};
+use crate::experiments::common::record::bounded;
 use crate::experiments::common::{cosine, gap, largest, norm};
 use grpo_lambda::advantage::{Baseline, OutcomeAdvantage, Scale, Std};
 use grpo_lambda_mdp::Oracle;
@@ -8,6 +9,7 @@ use grpo_lambda_mdp::expected::{Situation, implied_mean};
 use grpo_lambda_mdp::zoo::{Random, RandomRewards};
 use grpo_lambda_tools::length_direction::CLAMP;
 use rayon::prelude::*;
+use serde::Serialize;
 
 /// Random trees.
 const TREES: usize = 100;
@@ -15,20 +17,24 @@ pub(super) const LAMBDAS: [f64; 5] = [0.5, 0.9, 0.98, 0.99, 1.0];
 /// Success rates of the noise.
 const RATES: [f64; 3] = [0.1, 0.5, 0.9];
 
-/// One λ over all trees.
-#[derive(Clone, Debug)]
+/// One λ over all trees; a row of `length_bonus.csv`.
+#[derive(Clone, Debug, Serialize)]
 pub(super) struct AtLambda {
     pub(super) lambda: f64,
     /// Updates compared.
+    #[serde(rename = "updates")]
     pub(super) cases: usize,
     /// Largest difference to statement N, noise rewards.
+    #[serde(rename = "largest_difference_to_formula_below", serialize_with = "bounded")]
     pub(super) off_noise: f64,
     /// Largest difference to `ā ∇E[T]`, relative to its norm.
+    #[serde(rename = "largest_relative_difference_to_bonus_below", serialize_with = "bounded")]
     pub(super) off_bonus: f64,
-    /// Least and mean cosine with `∇E[T]`, noise rewards and the clamp.
-    pub(super) cosine: [f64; 2],
+    /// Cosine with `∇E[T]`, noise rewards and the clamp.
+    pub(super) cosine_with_length_gradient_least: f64,
+    pub(super) cosine_with_length_gradient_mean: f64,
     /// Mean of the norm over that of `ā ∇E[T]`.
-    pub(super) norm: f64,
+    pub(super) norm_over_bonus_mean: f64,
 }
 
 /// Statement R, with the trees' own rewards.
@@ -84,7 +90,7 @@ fn trees(seed: u64) -> anyhow::Result<Vec<Mdp>> {
 }
 
 /// `∇E[T]`.
-fn length_gradient(oracle: &Oracle) -> Vec<f64> {
+pub(super) fn length_gradient(oracle: &Oracle) -> Vec<f64> {
     let tree = oracle.tree;
     oracle.update_of_credit(&oracle.expect_given_edge(|y| tree.leaf_len(y) as f64))
 }
@@ -108,8 +114,9 @@ pub(super) fn noise(seed: u64) -> anyhow::Result<Vec<AtLambda>> {
             cases: all.len(),
             off_noise: largest(all.iter().map(|c| c.off)),
             off_bonus: largest(clamped.iter().map(|c| c.off_bonus)),
-            cosine: [least, mean(|c| c.cosine)],
-            norm: mean(|c| c.norm),
+            cosine_with_length_gradient_least: least,
+            cosine_with_length_gradient_mean: mean(|c| c.cosine),
+            norm_over_bonus_mean: mean(|c| c.norm),
         })
     };
     LAMBDAS.into_iter().map(at).collect()
@@ -186,13 +193,7 @@ pub(super) fn with_rewards(seed: u64) -> anyhow::Result<WithRewards> {
         }
         Ok(all)
     };
-    let all: Vec<[f64; 3]> = trees
-        .par_iter()
-        .map(differences)
-        .collect::<anyhow::Result<Vec<_>>>()?
-        .into_iter()
-        .flatten()
-        .collect();
+    let all = trees.par_iter().map(differences).collect::<anyhow::Result<Vec<_>>>()?.concat();
     let column = |i: usize| all.iter().map(move |c| c[i]);
     Ok(WithRewards {
         cases: all.len(),

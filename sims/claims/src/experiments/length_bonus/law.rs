@@ -10,7 +10,7 @@
 //! `E[ρ Σ_k ∇_k] = E[ρ ∇log π(y)] = ∇E[ρ]`. ∎ No offset (ā = 0), no force. Where only stopping is decided, a weight
 //! that falls with the length makes `<∇E[ρ], ∇E[T]>` negative: a positive ā shortens there, a negative one lengthens.
 
-use super::identities::mean_advantage;
+use super::identities::{length_gradient, mean_advantage};
 use super::{HORIZON, chain};
 use crate::experiments::common::mdp::method;
 use crate::experiments::common::{dot, gap, norm};
@@ -84,7 +84,7 @@ fn maps(trace: bool) -> Vec<Map> {
 pub(super) fn law() -> anyhow::Result<Vec<LawRow>> {
     let (tree, policy) = chain(RATE)?;
     let oracle = Oracle::new(&tree, &policy);
-    let length = oracle.update_of_credit(&oracle.expect_given_edge(|y| tree.leaf_len(y) as f64));
+    let length = length_gradient(&oracle);
     let lengths = distribution(&oracle);
     let others = (1..GROUP).fold(vec![1.0], |sum, _| convolved(&sum, &lengths));
     let mut rows = Vec::new();

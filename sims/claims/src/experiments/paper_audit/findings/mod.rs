@@ -75,9 +75,20 @@ fn whole_numbers(audit: &Audit) -> Finding {
     let bad: Vec<_> = audit.cells.iter().filter(|c| !c.by_rounding).collect();
     let cut = audit.cells.iter().filter(|c| !c.by_truncation).count();
     let neither = bad.iter().filter(|c| !c.by_two_decimals && !c.by_truncation).count();
-    claim("whole_numbers", "Every printed score is a whole number of right answers out of N = 30, 83, 500, 272, 675 (greedy, one sample: \
-         the default of the evaluation code the paper names)").holds_or(bad.is_empty(), format!("{} of {} cannot be k/N rounded to three \
-            decimals", bad.len(), audit.cells.len()))
+    claim(
+        "whole_numbers",
+        "Every printed score is a whole number of right answers out of N = 30, 83, 500, 272, 675 (greedy, \
+         one sample: the default of the evaluation code the paper names)",
+    )
+    .holds_or(
+        bad.is_empty(),
+        format!(
+            "{} of {} cannot be k/N rounded to three \
+            decimals",
+            bad.len(),
+            audit.cells.len()
+        ),
+    )
     .value("printed scores", audit.cells.len())
     .value("impossible if rounded", bad.len())
     .value("impossible if cut off after three decimals", cut)
