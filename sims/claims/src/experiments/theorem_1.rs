@@ -280,11 +280,12 @@ fn findings(n: &Numbers) -> Vec<Finding> {
         claim(
         "critic_free",
         "A_NAE is a \"critic-free TD-error\" (the paper sets δ_t = A_NAE at every token)",
-    ).holds_or(
-                (over_mdps(|m| m.counted) - 1.0).abs() > EXACT,
-                "the TD errors of every critic sum to r - V(s₀); δ_t = r - V(s₀) at every token sums to T times that: \
-                 the return is counted T times",
-            )
+    )
+    .holds_or(
+        (over_mdps(|m| m.counted) - 1.0).abs() > EXACT,
+        "the TD errors of every critic sum to r - V(s₀); δ_t = r - V(s₀) at every token sums to T times that: \
+         the return is counted T times",
+    )
         .value("largest deviation of the sum of TD errors", rounding_error(over_mdps(|m| m.telescoped)))
         .value("Σ δ_t / (r - V(s₀)) of A_NAE at T = 8192", n.lengths.last().map(|l| l.return_counted_nae)),
         quoted(SentenceId::TwoTermsOfGae).holds_or(

@@ -187,7 +187,8 @@ fn findings(n: &Numbers) -> Vec<Finding> {
     let peak = (0..LEN).max_by(|&a, &b| printed[a].total_cmp(&printed[b])).unwrap_or(0);
     let worst = largest(n.accuracy.iter().flat_map(|a| [a.apply, a.adjoint, a.inner_products]));
     vec![
-        quoted(SentenceId::TwoTraceStyles).holds_or(
+        quoted(SentenceId::TwoTraceStyles)
+            .holds_or(
                 n.recent.equal_rows.len() == LEN && n.both.equal_rows.len() == LEN,
                 format!(
                     "as printed, an off-diagonal entry depends on its column only; at T = {LEN}, γλ = {Q} the rows \
@@ -195,12 +196,12 @@ fn findings(n: &Numbers) -> Vec<Finding> {
                     n.recent.equal_rows, n.both.equal_rows
                 ),
             )
-        .value("entries of recent differ by up to", n.recent.as_printed)
-        .value("of both", n.both.as_printed)
-        .value("on-policy weights of tokens 0 and 128 by Eq. 1", [equation[0], equation[128]])
-        .value("by Eq. 18", [printed[0], printed[128]])
-        .value("token at which Eq. 18's weights peak", peak)
-        .value("its weight", printed[peak]),
+            .value("entries of recent differ by up to", n.recent.as_printed)
+            .value("of both", n.both.as_printed)
+            .value("on-policy weights of tokens 0 and 128 by Eq. 1", [equation[0], equation[128]])
+            .value("by Eq. 18", [printed[0], printed[128]])
+            .value("token at which Eq. 18's weights peak", peak)
+            .value("its weight", printed[peak]),
         claim(
         "row_index",
         "With n (and max(cols)) as the row index and without the floor, Eq. 17/18 equal Eq. 2/1",

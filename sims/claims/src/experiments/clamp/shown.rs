@@ -34,13 +34,14 @@ fn turns(n: &Numbers) -> Finding {
         "turns",
         "Clamping negative advantages changes in which direction a prompt's expected update moves the \
          policy, not only how far",
-    ).holds_when(
-            !kept,
-            changed(&traced) && changed(&real),
-            "rewards are not binary, or token weights differ between responses (a trace and varying lengths); else the \
-             prompt only counts less",
-            "the direction is kept with traces, or with real rewards",
-        )
+    )
+    .holds_when(
+        !kept,
+        changed(&traced) && changed(&real),
+        "rewards are not binary, or token weights differ between responses (a trace and varying lengths); else the \
+         prompt only counts less",
+        "the direction is kept with traces, or with real rewards",
+    )
     .value("MDPs with binary rewards", n.effects.iter().filter(|t| t.binary() && t.uniform()).count())
     .value("lowest cosine of clamped and unclamped update, uniform weights", uniform.map(|u| u.0))
     .value("with traces", traced)

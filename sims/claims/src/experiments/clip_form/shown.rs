@@ -21,17 +21,18 @@ fn same_objective(n: &Numbers) -> Finding {
     let elsewhere = n.points.iter().filter(|p| differs(p) != p.lowered_outside()).count();
     let raised = largest(n.points.iter().filter(|p| p.advantage >= 0.0).map(Point::apart));
     let [below, above] = &n.examples;
-    quoted(SentenceId::ClippedObjective).holds_when(
+    quoted(SentenceId::ClippedObjective)
+        .holds_when(
             elsewhere == 0 && where_said == 0,
             elsewhere == 0 && raised == 0.0,
             "δ_t ≥ 0 or 1-ε ≤ ratio ≤ 1+ε. For δ_t < 0 outside it differs everywhere: the gradient stays on below \
              1-ε, where PPO stops pushing the token down, and is off above 1+ε, where PPO pulls it back",
             format!("{elsewhere} points differ from that statement"),
         )
-    .value("points of ratio and advantage", n.points.len())
-    .value("points that differ, all with δ < 0 and the ratio outside [0.8, 1.2]", where_said)
-    .value("slopes at ratio 0.5, δ = -1, printed and PPO", [below.printed.slope, below.ppo.slope])
-    .value("at ratio 1.5", [above.printed.slope, above.ppo.slope])
+        .value("points of ratio and advantage", n.points.len())
+        .value("points that differ, all with δ < 0 and the ratio outside [0.8, 1.2]", where_said)
+        .value("slopes at ratio 0.5, δ = -1, printed and PPO", [below.printed.slope, below.ppo.slope])
+        .value("at ratio 1.5", [above.printed.slope, above.ppo.slope])
 }
 
 fn lower_bound(n: &Numbers) -> Finding {

@@ -37,7 +37,7 @@ impl Record {
 }
 
 /// `yes` or `no` in a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Yes(pub(crate) bool);
 
 impl Serialize for Yes {

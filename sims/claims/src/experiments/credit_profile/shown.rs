@@ -43,7 +43,8 @@ fn soft_clamp() -> f64 {
 fn same_reweighting(n: &Numbers) -> Finding {
     let unclamped: Vec<f64> = n.weight.iter().map(|w| w / soft_clamp()).collect();
     let reversed: Vec<f64> = n.trace.iter().rev().map(|c| c * soft_clamp()).collect();
-    quoted(SentenceId::WeightIsTrace).holds_or(
+    quoted(SentenceId::WeightIsTrace)
+        .holds_or(
             gap(&n.trace, &unclamped) < EXACT,
             format!(
                 "they are time reversals of each other, w_t = c_(T-1-t): at T = {LEN}, λ = {Q} ϵ-trace weighs token 0 \
@@ -54,13 +55,14 @@ fn same_reweighting(n: &Numbers) -> Finding {
                 short(unclamped[LEN - 1])
             ),
         )
-    .value("relative error of the reversal", rounding_error(gap(&n.weight, &reversed) / reversed[LEN - 1]))
-    .value("factor of ϵ-weight's soft clamp at log π = -0.5", soft_clamp())
-    .note("Style recent, on-policy, δ_t = A_NAE.")
+        .value("relative error of the reversal", rounding_error(gap(&n.weight, &reversed) / reversed[LEN - 1]))
+        .value("factor of ϵ-weight's soft clamp at log π = -0.5", soft_clamp())
+        .note("Style recent, on-policy, δ_t = A_NAE.")
 }
 
 fn decay(n: &Numbers) -> Finding {
-    quoted(SentenceId::ExponentialDecay).holds_or(
+    quoted(SentenceId::ExponentialDecay)
+        .holds_or(
             !n.trace.windows(2).all(|w| w[0] > w[1]),
             format!(
                 "summed over the ratios it enters, a token's weight grows going back in time, c_k = (1 - q^(T-k))/(1 \
@@ -70,7 +72,7 @@ fn decay(n: &Numbers) -> Finding {
                 short(n.trace[0])
             ),
         )
-    .note(format!("T = {LEN}, λ = {Q}; the decay holds inside each single ratio only."))
+        .note(format!("T = {LEN}, λ = {Q}; the decay holds inside each single ratio only."))
 }
 
 /// The rows at the paper's lengths and λ.

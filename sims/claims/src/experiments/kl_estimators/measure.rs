@@ -30,6 +30,7 @@ impl Pair {
 }
 
 /// The identities on all pairs, and the gap of the two gradients by distance.
+#[derive(Default)]
 pub(super) struct States {
     pub(super) pairs: usize,
     pub(super) at_scales: Vec<AtScale>,
@@ -69,14 +70,7 @@ struct Sample {
 }
 
 pub(super) fn states(pairs: usize, seed: u64) -> anyhow::Result<States> {
-    let mut found = States {
-        pairs: SCALES.len() * pairs,
-        at_scales: Vec::new(),
-        identities: [0.0; 4],
-        values: 0.0,
-        k2_value: 0.0,
-        lowest: (1.0, 0.0),
-    };
+    let mut found = States { pairs: SCALES.len() * pairs, lowest: (1.0, 0.0), ..States::default() };
     for scale in SCALES {
         let mut kls = Vec::new();
         let mut samples: [Vec<Sample>; 4] = Default::default();

@@ -94,6 +94,7 @@ const PUBLISHED_REVERSE: [f64; 3] = [0.0033, 0.2365, -0.2398];
 const PUBLISHED_K3: [f64; 3] = [0.1509, 0.2927, -0.4436];
 
 /// A worked case: one state with three actions.
+#[derive(Default)]
 struct Hand {
     rows: Vec<Gradient>,
     /// The largest difference from the published table.

@@ -2,7 +2,7 @@
 
 use super::measure::{AtScale, MDPS, Row, SCALES};
 use super::{Gradient, Numbers};
-use crate::experiment::{Finding, Verdict};
+use crate::experiment::Finding;
 use crate::experiments::common::claim::claim;
 use crate::experiments::common::record::{Record, table};
 use crate::experiments::common::{EXACT, extremes, indexed, largest, rounding_error, short};
@@ -73,28 +73,21 @@ fn off_policy(n: &Numbers) -> Finding {
 
 /// The least and the greatest cosine of an estimator over the MDPs.
 fn range(n: &Numbers, estimator: &str, cosine: fn(&Row) -> Option<f64>) -> [f64; 2] {
-    let (low, high) =
-        extremes(n.responses.rows.iter().filter(|r| r.estimator == estimator).filter_map(cosine));
-    [low, high]
+    extremes(n.responses.rows.iter().filter(|r| r.estimator == estimator).filter_map(cosine)).into()
 }
 
 fn sign_of_beta(n: &Numbers) -> Finding {
     let [k2, k3] = ["k2", "k3"].map(|estimator| range(n, estimator, |r| r.reverse)[0]);
-    let verdict = if k2.min(k3) > 0.0 {
-        Verdict::HoldsWhen(
-            "the text's objective is maximised and the algorithms' loss, -min(..)δ + βℓ_KL, minimised; and without \
-             the value loss, which the text adds to a maximised ℓ_PPO = ℓ_ψ + ℓ_GAE - βℓ_KL"
-                .into(),
-        )
-    } else {
-        Verdict::Fails("a registered KL term moves away from the reference".into())
-    };
-    let statement =
-        "The sign of β: the text's ℓ_GRPO = ℓ_NAE - βℓ_KL and the algorithms' ℓ_GRPO-λ + βℓ_KL agree";
-    Finding::new("sign_of_beta", statement, verdict)
-        .value("MDPs", MDPS.len())
-        .value("least cosine of a step that minimises +β k2 with -∇KL(π||ref)", k2)
-        .value("with k3", k3)
+    let condition = "the text's objective is maximised and the algorithms' loss, -min(..)δ + βℓ_KL, minimised; and \
+        without the value loss, which the text adds to a maximised ℓ_PPO = ℓ_ψ + ℓ_GAE - βℓ_KL";
+    claim(
+        "sign_of_beta",
+        "The sign of β: the text's ℓ_GRPO = ℓ_NAE - βℓ_KL and the algorithms' ℓ_GRPO-λ + βℓ_KL agree",
+    )
+    .holds_when(false, k2.min(k3) > 0.0, condition, "a registered KL term moves away from the reference")
+    .value("MDPs", MDPS.len())
+    .value("least cosine of a step that minimises +β k2 with -∇KL(π||ref)", k2)
+    .value("with k3", k3)
 }
 
 fn summed_over_visits(n: &Numbers) -> Finding {
@@ -109,21 +102,14 @@ fn summed_over_visits(n: &Numbers) -> Finding {
 fn whole_responses(n: &Numbers) -> Finding {
     let k2 = range(n, "k2", |r| r.reverse);
     let (k3, k3_forward) = (range(n, "k3", |r| r.reverse), range(n, "k3", |r| r.forward));
-    let verdict = if k2[0].min(k3_forward[0]) > 1.0 - 1e-9 {
-        Verdict::Holds
-    } else {
-        Verdict::HoldsWhen(
-            "responses have one choice, or the visits d(s) are held fixed: a loss per token lacks the term by which a \
-             token leads to states with more or less KL, and k3 weighs states by d of π, not of ref"
-                .into(),
-        )
-    };
-    Finding::new(
+    let condition = "responses have one choice, or the visits d(s) are held fixed: a loss per token lacks the term by \
+        which a token leads to states with more or less KL, and k3 weighs states by d of π, not of ref";
+    claim(
         "whole_responses",
         "On whole responses, k2 and ratio·k3 in the loss give ∇KL(π||ref), and k3 gives ∇KL(ref||π), of the \
          distributions of responses",
-        verdict,
     )
+    .holds_when(k2[0].min(k3_forward[0]) > 1.0 - 1e-9, true, condition, "")
     .value("cosines over MDPs: k2 and ratio_k3 with ∇KL(π||ref)", k2)
     .value("k3 with ∇KL(π||ref)", k3)
     .value("k3 with ∇KL(ref||π)", k3_forward)
@@ -238,15 +224,8 @@ mod tests {
             off: 0.0,
         };
         Numbers {
-            states: States {
-                pairs: 8,
-                at_scales: Vec::new(),
-                identities: [0.0; 4],
-                values: 0.0,
-                k2_value: 0.1,
-                lowest: (1.0, 0.0),
-            },
-            hand: Hand { rows: Vec::new(), off: 0.0, published_cosine: 0.8 },
+            states: States { pairs: 8, lowest: (1.0, 0.0), ..States::default() },
+            hand: Hand { published_cosine: 0.8, ..Hand::default() },
             off_policy: OffPolicy { triples: 1, ratio_k3: 0.0, medians: [0.5; 3] },
             responses: Responses { rows: ESTIMATORS.map(row).into(), gradient_check: 0.0 },
         }

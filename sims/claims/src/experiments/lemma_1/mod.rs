@@ -30,6 +30,7 @@ pub(super) static EXPERIMENT: Experiment = Experiment {
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
 
+#[derive(Default)]
 struct Numbers {
     /// MDPs per family.
     mdps: usize,

@@ -2,7 +2,7 @@
 
 use super::Numbers;
 use super::corrected::{Corrected, Depth, HORIZON, Prefix, VISIBLE};
-use crate::experiment::{Finding, Verdict};
+use crate::experiment::Finding;
 use crate::experiments::common::chart::chart;
 use crate::experiments::common::claim::{claim, quoted};
 use crate::experiments::common::record::{Record, table};
@@ -53,27 +53,30 @@ fn pointwise(n: &Numbers) -> Finding {
             short(s.bound)
         ),
     );
-    let finding = n.families.iter().fold(finding, |finding, f| {
-        let (over, worst) = violations(&f.prefixes);
-        finding
-            .value(format!("{}: prefixes", f.name), f.prefixes.len())
-            .value(format!("{}: share that violates it", f.name), over as f64 / f.prefixes.len() as f64)
-            .value(format!("{}: worst excess", f.name), worst)
-    });
-    finding.rows("prefixes", &["family", "t", "prefixes", "violations", "worst_excess"])
+    finding
+        .each(&n.families, |finding, f| {
+            let (over, worst) = violations(&f.prefixes);
+            let share = over as f64 / f.prefixes.len() as f64;
+            finding
+                .value(format!("{}: prefixes", f.name), f.prefixes.len())
+                .value(format!("{}: share that violates it", f.name), share)
+                .value(format!("{}: worst excess", f.name), worst)
+        })
+        .rows("prefixes", &["family", "t", "prefixes", "violations", "worst_excess"])
 }
 
 fn smallest(n: &Numbers) -> Finding {
     let s = &n.smallest;
-    claim("smallest", "Two tokens break the lemma: one choice, then EOS; nothing smaller does").holds_or(
+    claim("smallest", "Two tokens break the lemma: one choice, then EOS; nothing smaller does")
+        .holds_or(
             s.worst.violates() && s.prefixes == 3 && s.excess_of_two_prefixes < VISIBLE,
             "it does not, or something smaller does",
         )
-    .value("prefixes", s.prefixes)
-    .value("responses", s.responses)
-    .value("excess", s.worst.excess())
-    .value("largest excess with two prefixes", s.excess_of_two_prefixes)
-    .note("The task is `lemma_counterexample` of the zoo; two prefixes are searched on a grid of all their numbers.")
+        .value("prefixes", s.prefixes)
+        .value("responses", s.responses)
+        .value("excess", s.worst.excess())
+        .value("largest excess with two prefixes", s.excess_of_two_prefixes)
+        .note("The task is `lemma_counterexample` of the zoo; two prefixes are searched on a grid of all their numbers.")
 }
 
 fn corrected(key: &str, statement: &str, c: &Corrected) -> Finding {
@@ -104,16 +107,14 @@ fn condition(n: &Numbers) -> Finding {
     let meeting: Vec<&Prefix> = all(n).filter(|p| p.condition).collect();
     let broken = meeting.iter().filter(|p| p.violates()).count();
     let h = &n.hazards;
-    let verdict = if broken == 0 && h.on_average == 0 {
-        Verdict::HoldsWhen(
+    claim("condition", "There is a condition under which the printed inequality holds")
+        .holds_when(
+            false,
+            broken == 0 && h.on_average == 0,
             "the prefix's path product is at most P(τ>t) and V(s_t) ≥ E[V(S_t)|τ>t]; with a hazard of EOS that does \
-            not depend on the path, on average over the prefixes alive"
-                .into(),
+             not depend on the path, on average over the prefixes alive",
+            format!("{broken} prefixes meet the condition and break the bound"),
         )
-    } else {
-        Verdict::Fails(format!("{broken} prefixes meet the condition and break the bound"))
-    };
-    Finding::new("condition", "There is a condition under which the printed inequality holds", verdict)
         .value("random prefixes", all(n).count())
         .value("prefixes that meet it", meeting.len())
         .value("prefixes that meet it and violate the bound", broken)
@@ -131,11 +132,12 @@ fn success_assumption(n: &Numbers) -> Finding {
         "success_assumption",
         "\"Assuming every episode is successful, i.e., every EOS-token yields a reward of 1\" is needed \
          for Eq. 5",
-    ).holds_or(
-            s.worst > EXACT,
-            "the step E[Σ γ^k r_k] ≤ P(τ≤t) holds for all rewards in [0,1]; what is missing is that V(s_t) in Eq. 3 \
-             must be γ^t E[V(S_t);τ>t]",
-        )
+    )
+    .holds_or(
+        s.worst > EXACT,
+        "the step E[Σ γ^k r_k] ≤ P(τ≤t) holds for all rewards in [0,1]; what is missing is that V(s_t) in Eq. 3 \
+         must be γ^t E[V(S_t);τ>t]",
+    )
     .value("MDPs", n.mdps)
     .value("MDPs with every reward 1", s.all_rewarded)
     .value("largest excess of E[Σ γ^k r_k] over P(τ≤t)", rounding_error(s.worst.max(0.0)))
@@ -144,15 +146,15 @@ fn success_assumption(n: &Numbers) -> Finding {
 /// "returns and values are the same for each timestep t. ... the return for later states have less variance".
 fn values_differ(n: &Numbers) -> Finding {
     let v = &n.values;
-    let verdict = match (v.moved < VISIBLE, v.mean_rise < EXACT) {
-        (true, true) => Verdict::Holds,
-        (false, true) => Verdict::Fails(format!(
+    let detail = match v.mean_rise < EXACT {
+        true => format!(
             "returns are the same, values are not: |V(s_t) - V(s_0)| up to {:.2}; the variance falls on average only",
             v.moved
-        )),
-        _ => Verdict::Fails(format!("E[Var(R|S_t)] rises by {}", v.mean_rise)),
+        ),
+        false => format!("E[Var(R|S_t)] rises by {}", v.mean_rise),
     };
-    Finding::on(SentenceId::SameReturnsAndValues, verdict)
+    quoted(SentenceId::SameReturnsAndValues)
+        .holds_or(v.moved < VISIBLE && v.mean_rise < EXACT, detail)
         .value("largest rise of E[Var(R|S_t)] with t", rounding_error(v.mean_rise.max(0.0)))
         .value("prefixes", v.prefixes)
         .value("prefixes with a larger Var(R|s_t) than their parent", v.noisier)
@@ -235,7 +237,7 @@ pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
 #[cfg(test)]
 mod tests {
     use super::super::OfFamily;
-    use super::super::corrected::{Hazards, Smallest, Success, Values};
+    use super::super::corrected::{Smallest, Success};
     use super::*;
     use crate::experiments::common::words_after;
 
@@ -247,13 +249,8 @@ mod tests {
             mdps: 1,
             families: vec![OfFamily { name: "random", prefixes: vec![prefix] }],
             smallest: Smallest { prefixes: 3, responses: 2, worst, excess_of_two_prefixes: 0.0 },
-            corrected: Corrected::default(),
-            discounted: Corrected::default(),
-            hazards: Hazards::default(),
             success: Success { all_rewarded: 1, worst: 0.5 },
-            values: Values { moved: 0.0, noisier: 0, prefixes: 1, mean_rise: 0.0 },
-            by_depth: Vec::new(),
-            of_zoo: Vec::new(),
+            ..Numbers::default()
         }
     }
 

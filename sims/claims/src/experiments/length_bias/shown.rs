@@ -126,33 +126,12 @@ mod tests {
 
     fn numbers(credit: [f64; 2], off: f64, inverts: bool, cosine: f64) -> Numbers {
         Numbers {
-            fixed_length: vec![FixedLength {
-                mdp: "pivot",
-                length: 4,
-                style: "recent",
-                lambda: 0.9,
-                cosine_with_gradient: 0.9,
-                largest_difference_below: off,
-            }],
+            fixed_length: vec![FixedLength { largest_difference_below: off, ..Default::default() }],
             oracle_credit: OracleCredit { v0: 0.25, q: [0.9, 0.8], advantage: [0.65, 0.55], credit },
-            methods: vec![OneWay {
-                method: "recent as in the paper".into(),
-                better: "short",
-                credit_short: 0.2,
-                credit_long: 2.5,
-                credit_ratio: 12.5,
-                step_short: 0.1,
-                step_long: 0.2,
-                inverts: Yes(inverts),
-            }],
+            methods: vec![OneWay { better: "short", inverts: Yes(inverts), ..Default::default() }],
             regions: Vec::new(),
             ratios: Vec::new(),
-            per_response: vec![PerResponse {
-                mdp: "fork".into(),
-                mean_length: 10.0,
-                cosine_with_gradient: cosine,
-                largest_difference_to_formula_below: EXACT,
-            }],
+            per_response: vec![PerResponse { cosine_with_gradient: cosine, ..Default::default() }],
         }
     }
 

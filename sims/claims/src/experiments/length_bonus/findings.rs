@@ -65,13 +65,14 @@ fn reward_times_length(n: &Numbers) -> Finding {
         "reward_times_length",
         "At λ = 1, with rewards that do depend on the response, the expected update is ∇E[A T], REINFORCE \
          on advantage times length",
-    ).holds_when(
-            least > 1.0 - EXACT,
-            w.off < EXACT && w.off_at_prompt < EXACT,
-            "the logits are those of the prompt; at depth k it is ∇E[A T] - k ∇E[A], as if every token from there on \
-             paid A",
-            "the corrected form differs",
-        )
+    )
+    .holds_when(
+        least > 1.0 - EXACT,
+        w.off < EXACT && w.off_at_prompt < EXACT,
+        "the logits are those of the prompt; at depth k it is ∇E[A T] - k ∇E[A], as if every token from there on \
+         paid A",
+        "the corrected form differs",
+    )
     .value("updates of 100 random trees with their own rewards", w.cases)
     .value("mean cosine with ∇E[A T]", mean)
     .value("least cosine", least)
@@ -185,12 +186,13 @@ fn law(n: &Numbers) -> Finding {
         "Under random rewards the expected change of the length is ā times one vector, for every reduction \
          and every map from rewards to advantages. It is zero without an offset or under a constant \
          reduction; with ā > 0 responses get shorter under 1/T and the token mean, and longer with a trace",
-    ).holds_when(
-            off < EXACT && lawless == 0,
-            off < EXACT,
-            "the trace is left out of 1/T, or long enough for it: the sign is the other one elsewhere",
-            "a registered method differs",
-        )
+    )
+    .holds_when(
+        off < EXACT && lawless == 0,
+        off < EXACT,
+        "the trace is left out of 1/T, or long enough for it: the sign is the other one elsewhere",
+        "a registered method differs",
+    )
     .value("conventions with the other sign", lawless)
     .value("largest difference of registered methods", rounding_error(off))
     .rows("law", &["reduction", "advantages", "lambda", "mean_advantage", "slope_of_length"])

@@ -281,10 +281,11 @@ fn law(n: &Numbers) -> Finding {
         "law",
         "Where the spread of prefix values exceeds the noise of their estimates (F > 1), values of \
          prefixes lower the variance",
-    ).holds_or(
-            least >= 0.95,
-            format!("at some group size they do at only {} of these depths", percent(least)),
-        )
+    )
+    .holds_or(
+        least >= 0.95,
+        format!("at some group size they do at only {} of these depths", percent(least)),
+    )
     .value("depths above 1 at which they do, G = 8, 16, 32", shares(above))
     .value("depths below 1", shares(below))
         .value("rows of \"prefix only\" simulated", measured.len())
