@@ -7,7 +7,7 @@ pub(crate) mod shown;
 
 use crate::experiment::{Context, Experiment, Parts};
 use crate::experiments::common::record::recorded;
-use crate::experiments::common::{distinct, mean};
+use crate::experiments::common::{grouped, mean};
 use anyhow::Context as _;
 use grpo_lambda::advantage::ClampPart;
 use grpo_lambda_stats::{Interval, chosen_on_the_others};
@@ -115,12 +115,9 @@ fn from(text: &str, tabular: &str) -> anyhow::Result<Numbers> {
 }
 
 fn cells(runs: &[Run]) -> anyhow::Result<Vec<Outcome>> {
-    let mut keys = distinct(runs.iter().map(|run| (run.optimiser.as_str(), run.rate)));
-    keys.sort_by(|a, b| b.0.cmp(a.0).then(a.1.total_cmp(&b.1)));
-    let outcome = |&(optimiser, rate): &(&str, f64)| {
-        cell(&runs.iter().filter(|r| r.optimiser == optimiser && r.rate == rate).collect::<Vec<_>>())
-    };
-    let mut cells: Vec<Outcome> = keys.iter().map(outcome).collect::<anyhow::Result<_>>()?;
+    let mut groups = grouped(runs, |run| (run.optimiser.as_str(), run.rate));
+    groups.sort_by(|(a, _), (b, _)| b.0.cmp(a.0).then(a.1.total_cmp(&b.1)));
+    let mut cells: Vec<Outcome> = groups.iter().map(|(_, runs)| cell(runs)).collect::<anyhow::Result<_>>()?;
     over_best_of_grpo(&mut cells);
     correct(cells.iter_mut().flat_map(|c| &mut c.gain[1..]), 0);
     Ok(cells)

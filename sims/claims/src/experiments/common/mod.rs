@@ -135,6 +135,22 @@ pub(crate) fn heat(values: Vec<Vec<f64>>, range: (f64, f64), diverging: bool, la
     Mark::HeatMap { values, annotate: true, range: Some(range), diverging, label: label.into() }
 }
 
+/// The rows that share a key, keys in the order of the first ones.
+pub(crate) fn grouped<R, K: PartialEq>(
+    rows: impl IntoIterator<Item = R>,
+    key: impl Fn(&R) -> K,
+) -> Vec<(K, Vec<R>)> {
+    let mut groups: Vec<(K, Vec<R>)> = Vec::new();
+    for row in rows {
+        let own = key(&row);
+        match groups.iter_mut().find(|(known, _)| *known == own) {
+            Some((_, rows)) => rows.push(row),
+            None => groups.push((own, vec![row])),
+        }
+    }
+    groups
+}
+
 /// Every value once, in the order of the first ones.
 pub(crate) fn distinct<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut found = Vec::new();
@@ -206,6 +222,14 @@ pub(crate) fn quantile(values: &[f64], p: f64) -> f64 {
     let at = p * (sorted.len() - 1) as f64;
     let (low, high) = (sorted[at.floor() as usize], sorted[at.ceil() as usize]);
     low + (high - low) * at.fract()
+}
+
+/// The ratio of two means over the same draws, with its standard error.
+pub(crate) fn ratio_of_means(ours: &[f64], base: &[f64]) -> (f64, f64) {
+    let (n, level) = (ours.len() as f64, mean(base));
+    let ratio = mean(ours) / level;
+    let spread: f64 = ours.iter().zip(base).map(|(a, b)| (a - ratio * b).powi(2)).sum();
+    (ratio, (spread / (n - 1.0) / n).sqrt() / level)
 }
 
 /// The median, `None` where it is not finite.

@@ -1,11 +1,10 @@
 //! The statements of the theorem on random trees, to the last digits.
 
-use crate::experiments::common::mdp::{Mdp, method, random_mdps};
+use crate::experiments::common::mdp::{Mdp, mean_update, random_mdps};
 use crate::experiments::common::record::bounded;
 use crate::experiments::common::{cosine, gap, largest, norm};
 use grpo_lambda::advantage::{Baseline, OutcomeAdvantage, Scale, Std};
 use grpo_lambda_mdp::Oracle;
-use grpo_lambda_mdp::expected::{Situation, implied_mean};
 use grpo_lambda_mdp::zoo::{Random, RandomRewards};
 use grpo_lambda_tools::length_direction::CLAMP;
 use rayon::prelude::*;
@@ -138,8 +137,7 @@ fn noise_on(mdp: &Mdp, lambda: f64) -> anyhow::Result<Vec<Noise>> {
         let length = length_gradient(&oracle);
         let decayed = decayed_survival(&oracle, lambda);
         for (group, clamp) in [(2, Some(CLAMP)), (8, Some(CLAMP)), (8, None)] {
-            let method = method("grpo_lambda", &settings(lambda, clamp))?;
-            let update = implied_mean(method.as_ref(), &Situation::on_policy(&tree, &mdp.policy, group))?;
+            let update = mean_update(("grpo_lambda", &settings(lambda, clamp)), (&tree, &mdp.policy), group)?;
             let a = mean_advantage(clamp, group, p);
             let scaled = |v: &[f64]| v.iter().map(|x| a * x).collect::<Vec<f64>>();
             let bonus = scaled(&length);
@@ -183,8 +181,7 @@ pub(super) fn with_rewards(seed: u64) -> anyhow::Result<WithRewards> {
             let by_length = oracle.implied_credit(|y, r, w| w.fill(advantage(r) * tree.leaf_len(y) as f64));
             let by_length = oracle.update_of_credit(&by_length);
             let plain = oracle.update_of_credit(&oracle.implied_credit(|_, r, w| w.fill(advantage(r))));
-            let method = method("grpo_lambda", &settings(1.0, clamp))?;
-            let update = implied_mean(method.as_ref(), &Situation::on_policy(tree, &mdp.policy, group))?;
+            let update = mean_update(("grpo_lambda", &settings(1.0, clamp)), (tree, &mdp.policy), group)?;
             let depth = |e: usize| tree.depth(tree.edge_node(e));
             let want: Vec<f64> = tree.edges().map(|e| by_length[e] - depth(e) as f64 * plain[e]).collect();
             let prompt = tree.edges_of(0);

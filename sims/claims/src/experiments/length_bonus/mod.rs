@@ -35,10 +35,9 @@ pub(crate) mod shown;
 pub(crate) mod spread;
 
 use crate::experiment::{Context, Experiment, Parts};
-use crate::experiments::common::mdp::method;
+use crate::experiments::common::mdp::mean_update;
 use crate::experiments::common::{cosine, dot, norm};
 use findings::findings;
-use grpo_lambda_mdp::expected::{Situation, implied_mean};
 use grpo_lambda_mdp::zoo::{EosHazard, Family};
 use grpo_lambda_mdp::{Oracle, Tabular, Tree};
 use grpo_lambda_tools::length_direction::{CLAMP, GROUP, Point, sweep};
@@ -164,8 +163,7 @@ fn slopes() -> anyhow::Result<Vec<Slope>> {
         let length = length_gradient(&oracle);
         let words =
             format!("lambda={lambda} clamp={clamp} reduction={reduction} style={style} update={update}");
-        let method = method("grpo_lambda", &words)?;
-        let step = implied_mean(method.as_ref(), &Situation::on_policy(&tree, &policy, GROUP))?;
+        let step = mean_update(("grpo_lambda", &words), (&tree, &policy), GROUP)?;
         let slope = dot(&step, &length);
         // An update of 0, up to rounding, has no direction.
         let moves = norm(&step) > 1e-12;

@@ -2,11 +2,10 @@
 //! every token of two concrete responses: a right sum and one that forgot a carry, in one group of eight.
 
 use super::identities::length_gradient;
-use crate::experiments::common::mdp::{Mdp, evaluate, group, method, random_mdps, zoo_mdps};
+use crate::experiments::common::mdp::{Mdp, evaluate, group, mean_update, random_mdps, zoo_mdps};
 use crate::experiments::common::{cosine, norm};
 use anyhow::Context as _;
 use grpo_lambda_mdp::Target;
-use grpo_lambda_mdp::expected::{Situation, implied_mean};
 use grpo_lambda_mdp::zoo::Random;
 use grpo_lambda_tools::length_direction::{CLAMP, GROUP};
 use rayon::prelude::*;
@@ -64,9 +63,7 @@ fn on_task(family: &'static str, mdp: &Mdp) -> anyhow::Result<Vec<OnTask>> {
     let under = |(setting, reduction): (&str, &'static str)| {
         let of_arm = |arm| {
             let (name, settings) = registered(arm, setting);
-            let method = method(name, &settings)?;
-            let update = implied_mean(method.as_ref(), &Situation::on_policy(&mdp.tree, &mdp.policy, GROUP))?;
-            anyhow::Ok(cosine(&update, &gradient))
+            anyhow::Ok(cosine(&mean_update((name, &settings), (&mdp.tree, &mdp.policy), GROUP)?, &gradient))
         };
         Ok(OnTask {
             task: mdp.name.clone(),
