@@ -38,7 +38,7 @@ struct Operators {
 }
 
 /// Both sides for random numbers of one length.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Length {
     q: f64,
     tokens: usize,
@@ -344,18 +344,11 @@ mod tests {
             telescoped: 0.0,
             counted,
         };
-        let length = Length {
-            q: 1.0,
-            tokens: 8192,
-            relative_difference: 0.0,
-            return_counted_td: 1.0,
-            return_counted_nae: 8192.0,
-        };
         Numbers {
             mdps: 1,
             on_mdps: vec![on_mdp],
             operators: Operators { names: vec!["both"], worst: operators },
-            lengths: vec![length],
+            lengths: vec![Length::default()],
         }
     }
 

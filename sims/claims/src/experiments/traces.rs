@@ -40,7 +40,7 @@ struct Numbers {
 }
 
 /// A trace in linear time against its dense matrix: largest differences.
-#[derive(Clone, Serialize)]
+#[derive(Clone, Default, Serialize)]
 struct Accuracy {
     trace: &'static str,
     q: f64,
@@ -277,14 +277,7 @@ mod tests {
             sums: vec![1.0; LEN],
         };
         Numbers {
-            accuracy: vec![Accuracy {
-                trace: "recent",
-                q: 0.9,
-                tokens: 8,
-                apply: 0.0,
-                adjoint,
-                inner_products: 0.0,
-            }],
+            accuracy: vec![Accuracy { adjoint, ..Accuracy::default() }],
             columns: [false, true].map(columns).into(),
             recent: against(),
             both: against(),

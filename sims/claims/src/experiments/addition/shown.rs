@@ -2,7 +2,7 @@
 
 use super::{Arm, Effect, KL, LONG, Numbers, SYSTEMATIC, Trial, VARIANCE_LEVEL};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::claim::claim;
+use crate::experiments::common::claim::{claim, quoted};
 use crate::experiments::common::{placed, within_range};
 use crate::figure::{Axis, Figure, Panel};
 use crate::sentences::SentenceId;
@@ -32,11 +32,11 @@ pub(super) fn variance(n: &Numbers) -> Finding {
     let own = n.shares.iter().find(|share| share.method == SETS);
     let readings: Vec<(&str, Interval)> =
         own.iter().flat_map(|s| [("at the start", s.at_start()), ("after RL", s.at_end())]).collect();
-    Finding::new(
+    claim(
         "variance",
         "Two systematic sets of eight have 0.65 to 0.8 of RLOO's variance on addition, as predicted",
-        within_range(&readings, PREDICTED),
     )
+    .verdict(within_range(&readings, PREDICTED))
     .value("level of the intervals in %", 99.64)
     .rows("variance", &[])
     .note("Variance of the gradient of one group of 16 over RLOO's, at the start and after RL with RLOO, mean over 48 seeds. The level of Student's t is 95 % for all fourteen.")
@@ -74,7 +74,7 @@ fn showing(finding: Finding, trial: &Trial) -> Finding {
 fn faster(n: &Numbers) -> Option<Finding> {
     let trial = &n.trials[SYSTEMATIC];
     let statement = "Systematic groups teach addition faster than RLOO's";
-    Some(showing(Finding::new("faster", statement, more(trial, trial.arm(SETS)?)), trial))
+    Some(showing(claim("faster", statement).verdict(more(trial, trial.arm(SETS)?)), trial))
 }
 
 /// The arms over GRPO at the end of a long budget, in order of their statements.
@@ -88,7 +88,7 @@ fn long(n: &Numbers) -> Vec<Finding> {
     let finding = |(key, arm, name): (&'static str, &str, &str)| {
         let statement =
             format!("With a long budget {name} ends above GRPO on addition, each at its own rate");
-        Some(Finding::new(key, statement, more(trial, trial.arm(arm)?)))
+        Some(claim(key, &statement).verdict(more(trial, trial.arm(arm)?)))
     };
     let mut all: Vec<Finding> = cases.into_iter().filter_map(finding).collect();
     // All three read the same arms.
@@ -115,9 +115,8 @@ fn divergence(n: &Numbers) -> Option<Finding> {
         [..] => Verdict::Inconclusive("the two values of β disagree, or an interval holds 0".into()),
     };
     let times = |d: &Difference| [d.interval.mid, d.interval.low, d.interval.high].map(f64::exp);
-    let finding = showing(Finding::on(SentenceId::DivergenceOfTheClamp, verdict), trial);
     Some(
-        finding
+        showing(quoted(SentenceId::DivergenceOfTheClamp).verdict(verdict), trial)
             .value("times GRPO's at β = 0", times(&pairs[0]))
             .value("times GRPO's at β = 0.04", times(&pairs[1]))
             .value("p at β = 0.04, none of the protocol's comparisons", pairs[1].p),
@@ -126,19 +125,16 @@ fn divergence(n: &Numbers) -> Option<Finding> {
 
 fn kl_term(n: &Numbers) -> Option<Finding> {
     let trial = &n.trials[KL];
-    let pairs: Vec<(&Arm, &Arm)> =
-        trial.arms.iter().filter_map(|arm| Some((arm, trial.arm(&format!("{}{TERM}", arm.name))?))).collect();
-    let above: Vec<&str> =
-        pairs.iter().filter(|(a, b)| b.mean >= a.mean).map(|(a, _)| a.name.as_str()).collect();
-    if pairs.is_empty() {
-        return None;
-    }
-    let finding =
+    let pairs = trial.arms.iter().filter_map(|arm| Some((arm, trial.arm(&format!("{}{TERM}", arm.name))?)));
+    let pairs: Vec<(&Arm, &Arm)> = pairs.collect();
+    let above = pairs.iter().filter(|(a, b)| b.mean >= a.mean).map(|(a, _)| a.name.as_str());
+    let above: Vec<&str> = above.collect();
+    (!pairs.is_empty()).then(|| {
         claim("kl_term", "The KL term at β = 0.04 lowers the divergence with every trace and clamp")
-            .holds_or(above.is_empty(), format!("not for {}", above.join(", ")));
-    let finding =
-        pairs.iter().fold(finding, |finding, (a, b)| finding.value(a.name.as_str(), (b.mean - a.mean).exp()));
-    Some(finding.note("Divergence with the term over that without it, geometric mean over seeds."))
+            .holds_or(above.is_empty(), format!("not for {}", above.join(", ")))
+            .each(&pairs, |finding, (a, b)| finding.value(a.name.as_str(), (b.mean - a.mean).exp()))
+            .note("Divergence with the term over that without it, geometric mean over seeds.")
+    })
 }
 
 /// A row of `addition.csv`.

@@ -4,7 +4,7 @@ use super::rows::{ComparedRow, MethodRow, SeedRow, UpdateRow};
 use super::updates::{self, PLACES};
 use super::{CLAMP, Compared, Evaluated, GRPO, Numbers, REFERENCE, Role, TRACE, VERIFIER};
 use crate::experiments::common::record::Yes;
-use crate::experiments::common::{distinct, placed};
+use crate::experiments::common::{distinct, mean, placed};
 use crate::figure::{Axis, Figure, Panel};
 use grpo_lambda_stats::table::Table;
 use grpo_lambda_stats::{Interval, t_interval};
@@ -62,7 +62,7 @@ fn method_row(n: &Numbers, method: &Evaluated) -> Option<MethodRow> {
         minus_rloo: minus.map(|i| i.mid),
         minus_rloo_low: minus.map(|i| i.low),
         minus_rloo_high: minus.map(|i| i.high),
-        last: method.last.iter().sum::<f64>() / method.last.len() as f64,
+        last: mean(&method.last),
     })
 }
 
@@ -129,11 +129,8 @@ fn of_accuracy(n: &Numbers) -> Figure {
         .vline(0.0, "RLOO")
         .dots("a seed", false, dots.collect::<Vec<_>>())
         .spans("mean, 95 %", means.collect::<Vec<_>>());
-    let reference = n
-        .methods
-        .iter()
-        .find(|method| method.name == REFERENCE)
-        .map_or(0.0, |reference| reference.scores.iter().sum::<f64>() / reference.scores.len() as f64);
+    let reference = n.methods.iter().find(|method| method.name == REFERENCE);
+    let reference = reference.map_or(0.0, |reference| mean(&reference.scores));
     Figure::new(title(n))
         .caption(format!("A small transformer on chains of eight operations, {} seeds that chose no rate, every run counted; Student's t over seeds. RLOO's own mean is {reference:.3}. Verifier credit: the first wrong step is known; Q is modelled, V its mean, b* the baseline of least variance. Permuted credit: Q - b* at random steps of the response.", n.study.seeds.evaluation.len()))
         .columns(1)

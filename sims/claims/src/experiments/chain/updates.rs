@@ -1,8 +1,8 @@
 //! The direction, the noise and the credit of the updates of version 5's arms, from the recorded sums.
 
 use super::rows::UpdateRow;
-use crate::experiments::common::distinct;
 use crate::experiments::common::record::recorded;
+use crate::experiments::common::{distinct, mean};
 use grpo_lambda_stats::{Interval, t_interval};
 use serde::Deserialize;
 
@@ -58,8 +58,7 @@ pub(super) fn updates(text: &str) -> anyhow::Result<Vec<UpdateRow>> {
             let all: Vec<f64> = own.iter().filter_map(pair).filter(|x| x.is_finite()).collect();
             t_interval(&all, super::LEVEL)
         };
-        let mean =
-            |number: &dyn Fn(&Row) -> f64| own.iter().map(|r| number(r)).sum::<f64>() / own.len() as f64;
+        let mean = |number: fn(&Row) -> f64| mean(own.iter().map(|r| number(r)));
         let ranked = own.iter().all(|row| row.rank_correlation.is_some());
         let (noise, cosine) = (over(Row::noise)?, over(Row::cosine)?);
         Some(UpdateRow {
@@ -70,8 +69,8 @@ pub(super) fn updates(text: &str) -> anyhow::Result<Vec<UpdateRow>> {
             cosine: cosine.mid,
             cosine_low: cosine.low,
             cosine_high: cosine.high,
-            credit_after_over_before: mean(&|r| r.credit_after) / mean(&|r| r.credit_before),
-            rank_correlation: ranked.then(|| mean(&|r| r.rank_correlation.unwrap_or(0.0))),
+            credit_after_over_before: mean(|r| r.credit_after) / mean(|r| r.credit_before),
+            rank_correlation: ranked.then(|| mean(|r| r.rank_correlation.unwrap_or(0.0))),
             place,
             arm,
         })

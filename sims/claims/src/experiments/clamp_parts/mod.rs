@@ -35,7 +35,7 @@ const CLAMP: usize = 3;
 type ByArm = [f64; PARTS.len()];
 
 /// All arms under one optimiser and learning rate.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Outcome {
     optimiser: String,
     rate: f64,
@@ -109,7 +109,7 @@ fn from(text: &str, tabular: &str) -> anyhow::Result<Numbers> {
         cells,
         seeds,
         start: [|run: &Run| run.accuracy_before, |run: &Run| run.sampled_before]
-            .map(|level| mean(&runs.iter().map(level).collect::<Vec<_>>())),
+            .map(|level| mean(runs.iter().map(level))),
         tabular: tabular_gains(tabular)?,
     })
 }

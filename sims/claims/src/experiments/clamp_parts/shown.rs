@@ -68,13 +68,13 @@ fn helps(n: &Numbers) -> Finding {
 }
 
 /// The finding on gains at the rates that the other seeds choose, all of which are said to be there under every optimiser. It shows those with
-/// these names, whose p are corrected over so many tests.
+/// these names.
 fn at_chosen_rates(
     n: &Numbers,
     claim: Claim,
     gains: &[usize],
     counterexample: &str,
-    (names, tests): (&[&str], usize),
+    names: &[&str],
 ) -> Finding {
     let worst = |o: &Nested| gains.iter().map(|&k| shown_by(&o.gains[k])).max().unwrap_or(Shown::Neither);
     let shown: Vec<Shown> = n.nested.iter().map(worst).collect();
@@ -84,21 +84,25 @@ fn at_chosen_rates(
         .verdict(gains_everywhere(&shown, optimisers.join(", "), counterexample))
         .rows("overall", &[&["optimiser", "gain_of"], &GAIN[..]].concat())
         .only("gain_of", names)
-        .value("paired seeds", n.seeds)
-        .value("tests corrected for", tests)
+}
+
+/// Adds the number of seeds, and that of the tests over which the p are corrected.
+fn tested(finding: Finding, n: &Numbers, tests: usize) -> Finding {
+    finding.value("paired seeds", n.seeds).value("tests corrected for", tests)
 }
 
 fn at_nested_rates(n: &Numbers) -> Finding {
     let statement = "With clamped advantages the transformer solves more additions than with GRPO if each seed's \
         learning rate is chosen on the other seeds, under SGD and under AdamW";
     let neither = "under neither after Holm's correction";
-    let shown = (&[PARTS[CLAMP].name()][..], n.nested.len());
-    at_chosen_rates(n, claim("at_nested_rates", statement), &[CLAMP - 1], neither, shown)
-        .each(&n.nested, |finding, o| {
-            finding
-                .value(format!("{}: GRPO", o.optimiser), o.accuracy[0])
-                .value(format!("{}: the clamp", o.optimiser), o.accuracy[CLAMP])
-        })
+    let claim = claim("at_nested_rates", statement);
+    let finding = at_chosen_rates(n, claim, &[CLAMP - 1], neither, &[PARTS[CLAMP].name()]);
+    let finding = finding.each(&n.nested, |finding, o| {
+        finding
+            .value(format!("{}: GRPO", o.optimiser), o.accuracy[0])
+            .value(format!("{}: the clamp", o.optimiser), o.accuracy[CLAMP])
+    });
+    tested(finding, n, n.nested.len())
         .note("Share of the hundred training problems that the most probable response solves, and its gain. Rates are chosen on the other seeds, for each arm; p is of sign flips. This comparison was fixed after the runs had been seen.")
 }
 
@@ -107,26 +111,22 @@ fn parts(n: &Numbers) -> Finding {
         and more than the offset alone";
     let neither = "no optimiser shows both: that the contrast gains, and that it gains more than the offset";
     let names = [PARTS[REWEIGHTING].name(), PARTS[OFFSET].name(), OTHERS[1]];
-    let shown_here = (&names[..], 3 * n.nested.len());
-    at_chosen_rates(n, claim("parts", statement), &[REWEIGHTING - 1, APART], neither, shown_here)
-        .each([REWEIGHTING, OFFSET], |finding, arm| {
-            let (_, [more, less]) = shown(n, arm);
-            let name = PARTS[arm].name();
-            finding
-                .value(format!("{name}, cells with a gain"), more)
-                .value(format!("{name}, with a loss"), less)
-        })
-        .value("cells", n.cells.len())
-        .note(format!(
-            "The difference of the parts is corrected over {} tests; cells have Holm's correction.",
-            n.nested.len()
-        ))
+    let finding = at_chosen_rates(n, claim("parts", statement), &[REWEIGHTING - 1, APART], neither, &names);
+    let finding = finding.each([REWEIGHTING, OFFSET], |finding, arm| {
+        let (_, [more, less]) = shown(n, arm);
+        let name = PARTS[arm].name();
+        finding.value(format!("{name}, cells with a gain"), more).value(format!("{name}, with a loss"), less)
+    });
+    tested(finding, n, 3 * n.nested.len()).value("cells", n.cells.len()).note(format!(
+        "The difference of the parts is corrected over {} tests; cells have Holm's correction.",
+        n.nested.len()
+    ))
 }
 
 fn beyond(n: &Numbers) -> Finding {
     let claim = claim("beyond", "Together the two parts gain more than the sum of what each gains alone");
     let neither = "not shown under either optimiser after Holm's correction";
-    at_chosen_rates(n, claim, &[BEYOND], neither, (&[OTHERS[0]], 3 * n.nested.len()))
+    tested(at_chosen_rates(n, claim, &[BEYOND], neither, &[OTHERS[0]]), n, 3 * n.nested.len())
 }
 
 /// The clamp's gain in the tabular version at the same multiple of the reference rate.
@@ -276,19 +276,13 @@ mod tests {
             let interval = at(mid);
             Difference { values: vec![mid; 2], interval, narrow: interval, p: p_holm, corrected: p_holm }
         };
-        let last = |x: f64| [0.5, 0.5, 0.5, x];
         let cell = |optimiser: &str| Outcome {
             optimiser: optimiser.into(),
             rate: 1.0,
             ratio: 1.0,
-            solved: Default::default(),
-            accuracy: gains.map(|g| 0.5 + g),
             gain: gains.map(difference).to_vec(),
-            sampled: last(0.5),
-            ungradable: last(0.0),
-            entropy: last(1.0),
-            kl: last(kl),
-            grad_norm: last(1.0),
+            kl: [0.5, 0.5, 0.5, kl],
+            ..Outcome::default()
         };
         let (beyond, apart) = (gains[3] - gains[2] - gains[1], gains[1] - gains[2]);
         let all = [gains[1], gains[2], gains[3], beyond, apart];

@@ -154,7 +154,7 @@ fn on_policy() -> anyhow::Result<OnPolicy> {
 }
 
 /// The expected update of a form after the policy has moved along the gradient since sampling.
-#[derive(Clone, Serialize)]
+#[derive(Clone, Default, Serialize)]
 struct AfterStep {
     mdp: &'static str,
     /// The change of the largest logit, in nats.
@@ -189,7 +189,7 @@ fn off_policy() -> anyhow::Result<Vec<AfterStep>> {
 const DISTANCE_MDP: &str = "noisy";
 
 /// A policy after some expected updates on groups of the first one, against that one.
-#[derive(Clone, Copy, Serialize)]
+#[derive(Clone, Copy, Default, Serialize)]
 struct Distance {
     mdp: &'static str,
     form: &'static str,

@@ -70,20 +70,20 @@ fn off_policy(n: &Numbers) -> Finding {
     let under = |form: &'static str| n.off_policy.iter().filter(move |m| m.form == form);
     let pairs: Vec<_> = under(FORMS[0].0).zip(under(FORMS[1].0)).collect();
     let apart = |(a, b): &(&AfterStep, &AfterStep)| (a.cosine_with_grad_j - b.cosine_with_grad_j).abs();
-    let finding = claim("off_policy", "Off-policy the printed form gives another direction than PPO's")
-        .holds_or(pairs.iter().any(|pair| apart(pair) > 1e-6), "the same everywhere");
+    let is_apart = pairs.iter().any(|pair| apart(pair) > 1e-6);
     // The first of the largest differences, of policies that have got worse and of those that have improved.
-    [("got worse", false), ("improved", true)].into_iter().fold(finding, |finding, (name, improved)| {
-        let moved = pairs.iter().filter(|(m, _)| (m.step > 0.0) == improved);
-        let Some((a, b)) = moved.reduce(|worst, m| if apart(m) > apart(worst) { m } else { worst }) else {
-            return finding;
-        };
-        finding
-            .value(format!("policy that has {name}: MDP"), a.mdp)
-            .value(format!("policy that has {name}: step along ∇J"), a.step)
-            .value(format!("policy that has {name}: cosine with ∇J, PPO"), a.cosine_with_grad_j)
-            .value(format!("policy that has {name}: cosine, printed"), b.cosine_with_grad_j)
-    })
+    claim("off_policy", "Off-policy the printed form gives another direction than PPO's")
+        .holds_or(is_apart, "the same everywhere")
+        .each([("got worse", false), ("improved", true)], |finding, (name, improved)| {
+            let moved = pairs.iter().filter(|(m, _)| (m.step > 0.0) == improved);
+            let most = moved.reduce(|worst, m| if apart(m) > apart(worst) { m } else { worst });
+            let Some((a, b)) = most else { return finding };
+            finding
+                .value(format!("policy that has {name}: MDP"), a.mdp)
+                .value(format!("policy that has {name}: step along ∇J"), a.step)
+                .value(format!("policy that has {name}: cosine with ∇J, PPO"), a.cosine_with_grad_j)
+                .value(format!("policy that has {name}: cosine, printed"), b.cosine_with_grad_j)
+        })
 }
 
 /// A form at a ratio and an advantage; a row of `clip_form.csv`.
@@ -189,13 +189,12 @@ mod tests {
 
     /// The two forms as they are, on a batch whose reuse they treat equally.
     fn numbers(difference: f64, printed_ratio: f64, printed_cosine: f64) -> Numbers {
-        let distance = |form, ratio| Distance { mdp: "noisy", form, updates: 1, kl: 0.1, ratio, j: 0.5 };
+        let distance = |form, ratio| Distance { form, ratio, ..Distance::default() };
         let moved = |form, cosine_with_grad_j| AfterStep {
-            mdp: "fork",
             step: 1.0,
             form,
             cosine_with_grad_j,
-            norm: 1.0,
+            ..AfterStep::default()
         };
         Numbers {
             points: Point::grid(),

@@ -14,6 +14,7 @@ use grpo_lambda_stats::Interval;
 use grpo_lambda_stats::table::significant;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use std::borrow::Borrow;
 
 /// `Holds` if `ok`, else `Fails` with the counterexample.
 pub(crate) fn holds_or(ok: bool, counterexample: impl Into<String>) -> Verdict {
@@ -151,6 +152,11 @@ pub(crate) fn grouped<R, K: PartialEq>(
     groups
 }
 
+/// The sizes for which something is so, as words.
+pub(crate) fn sizes_where(sizes: &[usize], is: impl Fn(usize) -> bool) -> Vec<String> {
+    sizes.iter().filter(|&&size| is(size)).map(usize::to_string).collect()
+}
+
 /// Every value once, in the order of the first ones.
 pub(crate) fn distinct<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut found = Vec::new();
@@ -211,7 +217,8 @@ pub(crate) fn extremes(values: impl IntoIterator<Item = f64>) -> (f64, f64) {
     values.into_iter().fold(none, |(low, high), x| (low.min(x), high.max(x)))
 }
 
-pub(crate) fn mean(values: &[f64]) -> f64 {
+pub(crate) fn mean<T: Borrow<f64>>(values: impl IntoIterator<Item = T>) -> f64 {
+    let values: Vec<f64> = values.into_iter().map(|value| *value.borrow()).collect();
     values.iter().sum::<f64>() / values.len() as f64
 }
 

@@ -47,7 +47,7 @@ struct Weighed {
 }
 
 /// The size of the policy gradient at one length, against GRPO's.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct GradientSize {
     tokens: usize,
     lambda: f64,
@@ -177,10 +177,7 @@ fn gradient_norms(name: &str, settings: &str, len: usize) -> anyhow::Result<Norm
     };
     let policy = gradient(settings)?;
     let total = gradient(&format!("{settings} beta={BETA}"))?;
-    Ok(Norms {
-        policy: policy.iter().map(|p| p.abs()).sum::<f64>() / len as f64,
-        kl: norm(&difference(&total, &policy)),
-    })
+    Ok(Norms { policy: mean(policy.iter().map(|p| p.abs())), kl: norm(&difference(&total, &policy)) })
 }
 
 fn by_length() -> anyhow::Result<Vec<Profile>> {

@@ -5,9 +5,7 @@ use crate::experiment::{CASES, Finding};
 use crate::experiments::common::chart::chart;
 use crate::experiments::common::claim::{claim, quoted};
 use crate::experiments::common::record::{Record, table};
-use crate::experiments::common::{
-    EXACT, extremes, gap, holds_or, indexed, largest, mean, rounding_error, short,
-};
+use crate::experiments::common::{EXACT, extremes, gap, indexed, largest, mean, rounding_error, short};
 use crate::figure::{Axis, Figure};
 use crate::sentences::SentenceId;
 use grpo_lambda_stats::table::Table;
@@ -75,16 +73,13 @@ fn decay(n: &Numbers) -> Finding {
         .note(format!("T = {LEN}, λ = {Q}; the decay holds inside each single ratio only."))
 }
 
-/// The rows at the paper's lengths and λ.
-const PAPER_ROWS: [&str; 4] = ["tokens", "style", "mean_weight", "effective_beta"];
-
 fn larger_gradients(n: &Numbers) -> Finding {
     let (low, high) = paper_factors(n);
-    let verdict = holds_or(low > 1.0, format!("smallest factor {}", short(low)));
-    Finding::on(SentenceId::LargerGradients, verdict)
+    quoted(SentenceId::LargerGradients)
+        .holds_or(low > 1.0, format!("smallest factor {}", short(low)))
         .value("least factor at the paper's lengths and λ = 0.99", low)
         .value("greatest", high)
-        .rows("", &PAPER_ROWS)
+        .rows("", &["tokens", "style", "mean_weight", "effective_beta"])
         .only("lambda", &[0.99])
         .only("tokens", &[256, 768])
 }
@@ -216,15 +211,8 @@ mod tests {
 
     /// GRPO-lambda as the text has it: every weight 1, and larger gradients with a KL term that grows along.
     fn as_claimed() -> Numbers {
-        let size = |tokens| GradientSize {
-            tokens,
-            lambda: 0.99,
-            style: "recent",
-            factor: 2.0,
-            effective_beta: 0.02,
-            kl: 2.0,
-            error: 0.0,
-        };
+        let size =
+            |tokens| GradientSize { tokens, lambda: 0.99, factor: 2.0, kl: 2.0, ..GradientSize::default() };
         let ones = || vec![1.0; LEN];
         let weighed = |variant| Weighed { variant, weights: ones(), error: 0.0 };
         Numbers {

@@ -1,9 +1,9 @@
 //! Findings, tables and figures.
 
 use super::{CRITICS, Curve, Numbers, REPORTED, STEPS, VISIBLE, lambda};
-use crate::experiment::{Finding, Verdict};
+use crate::experiment::Finding;
 use crate::experiments::common::claim::{claim, quoted};
-use crate::experiments::common::{EXACT, holds_or, largest, mean, quantile, rounding_error};
+use crate::experiments::common::{EXACT, largest, mean, quantile, rounding_error};
 use crate::figure::{Axis, Figure, Panel, Style};
 use crate::sentences::SentenceId;
 use grpo_lambda_stats::table::Table;
@@ -89,23 +89,20 @@ fn wrong_critics(n: &Numbers) -> Finding {
 
 fn perturbed_critic(n: &Numbers) -> Finding {
     let curves = &n.curves[1][..n.random];
-    let means = |values: fn(&Curve) -> &Vec<f64>| {
-        REPORTED.map(|i| mean(&curves.iter().map(|c| values(c)[i]).collect::<Vec<_>>()))
-    };
+    let means = |values: fn(&Curve) -> &Vec<f64>| REPORTED.map(|i| mean(curves.iter().map(|c| values(c)[i])));
     let (bias, variance) = (means(|c| &c.bias), means(|c| &c.variance));
     let shaped = falls(&bias) && bias[4] < EXACT && !falls(&variance);
     let minimum_inside = variance[1..4].iter().any(|v| *v < variance[0] && *v < variance[4]);
-    let verdict = match (shaped, minimum_inside) {
-        (true, true) => Verdict::Holds,
-        (true, false) => {
-            Verdict::HoldsWhen("the mean variance has no interior minimum here; single MDPs do".into())
-        }
-        (false, _) => Verdict::Fails("the curves have another shape".into()),
-    };
-    Finding::new(
+    claim(
         "perturbed_critic",
-        "On average over random MDPs, a critic with normal errors of 0.3 has a bias that falls to 0 as λ rises to 1, and a variance that is smallest between",
-        verdict,
+        "On average over random MDPs, a critic with normal errors of 0.3 has a bias that falls to 0 as λ \
+         rises to 1, and a variance that is smallest between",
+    )
+    .holds_when(
+        shaped && minimum_inside,
+        shaped,
+        "the mean variance has no interior minimum here; single MDPs do",
+        "the curves have another shape",
     )
     .value("bias at λ = 0, ¼, ½, ¾", &bias[..4])
     .value("variance at λ = 0, ¼, ½, ¾, 1", variance)
@@ -113,10 +110,10 @@ fn perturbed_critic(n: &Numbers) -> Finding {
 
 fn constant_critic(n: &Numbers) -> Finding {
     let c = &n.constant;
-    let verdict = holds_or(c.advantage.max(c.update) < EXACT && c.silent == 1.0, "λ = 1 is not GRPO's");
     let statement = "A constant critic V̂ ≡ V(s_0) gives A_t = λ^{T-1-t}(r - V0): λ = 1, not λ \
         = 0, is GRPO's centred advantage";
-    Finding::new("constant_critic", statement, verdict)
+    claim("constant_critic", statement)
+        .holds_or(c.advantage.max(c.update) < EXACT && c.silent == 1.0, "λ = 1 is not GRPO's")
         .value("difference of A_t from r - V0 at λ = 1", rounding_error(c.advantage))
         .value("of delta=terminal's expected update from GRPO's without std", rounding_error(c.update))
         .value("share of the tokens before the last that get credit 0 at λ = 0", c.silent)

@@ -170,7 +170,7 @@ fn prefix_rows(n: &Numbers) -> Table {
         let all = &family.prefixes;
         for t in 1..=all.iter().map(|p| p.t).max().unwrap_or(0) {
             let at: Vec<&Prefix> = all.iter().filter(|p| p.t == t).collect();
-            let mean_of = |f: fn(&Prefix) -> f64| mean(&at.iter().map(|p| f(p)).collect::<Vec<_>>());
+            let mean_of = |f: fn(&Prefix) -> f64| mean(at.iter().map(|p| f(p)));
             rows.push(
                 Record::default()
                     .with("family", family.name)

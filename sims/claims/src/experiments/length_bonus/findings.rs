@@ -156,10 +156,12 @@ fn over_tasks(n: &Numbers) -> Finding {
     for (_, reduction) in spread::REDUCTIONS {
         for (kind, keep) in kinds {
             let own = tasks(reduction, keep);
-            let cosines: Vec<f64> = own.iter().map(|on| on.cosine[PAPER]).collect();
             finding = finding
                 .value(format!("{reduction}, {kind}: tasks"), own.len())
-                .value(format!("{reduction}, {kind}: mean cosine"), mean(&cosines))
+                .value(
+                    format!("{reduction}, {kind}: mean cosine"),
+                    mean(own.iter().map(|on| on.cosine[PAPER])),
+                )
                 .value(format!("{reduction}, {kind}: share reversed"), share_reversed(&own, PAPER));
         }
         for (arm, (name, ..)) in OF_TASKS.iter().enumerate().take(PAPER) {
@@ -238,14 +240,11 @@ mod tests {
     fn numbers(off: f64, least: f64, slopes: [f64; 3], cosine: f64) -> Numbers {
         let slope = |(clamp, reduction, slope)| Slope {
             update: "trace",
-            style: "recent",
             reduction,
             clamp,
             lambda: 0.99,
-            rate: 0.5,
             slope,
-            multiple_of_length_gradient: slope,
-            cosine: None,
+            ..Slope::default()
         };
         let point = |arm: &grpo_lambda_tools::length_direction::Arm| Point {
             policy: POLICIES[0],
@@ -257,20 +256,12 @@ mod tests {
         };
         Numbers {
             rationals: Rationals { compared: 4, different: 0, not_zero: 2 },
-            noise: vec![AtLambda {
-                lambda: 1.0,
-                cases: 3,
-                off_noise: off,
-                off_bonus: off,
-                cosine_with_length_gradient_least: 1.0,
-                cosine_with_length_gradient_mean: 1.0,
-                norm_over_bonus_mean: 1.0,
-            }],
+            noise: vec![AtLambda { lambda: 1.0, off_noise: off, off_bonus: off, ..AtLambda::default() }],
             with_rewards: WithRewards {
-                cases: 3,
                 off,
                 off_at_prompt: off,
                 cosine_reward_times_length: [least, 1.0],
+                ..WithRewards::default()
             },
             slopes: [
                 ("none", "token_mean", slopes[0]),
@@ -279,23 +270,20 @@ mod tests {
             ]
             .map(slope)
             .to_vec(),
-            credit: Vec::new(),
             law: vec![
                 LawRow::made_up("response_sum", 0.0, 0.5, slopes[0], off),
                 LawRow::made_up("token_mean", 0.0, 0.5, -slopes[1], off),
             ],
             tasks: spread::REDUCTIONS
                 .map(|(_, reduction)| OnTask {
-                    task: "a".into(),
-                    family: "zoo",
                     reduction,
-                    longer_is_better: Some(-1.0),
                     cosine: [1.0, 1.0, 1.0, cosine],
+                    ..OnTask::default()
                 })
                 .to_vec(),
             sweep: ARMS.iter().map(point).collect(),
             mean_advantage: 0.4,
-            pushes: Vec::new(),
+            ..Numbers::default()
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::experiments::common::mdp::{Mdp, mean_update, random_mdps};
 use crate::experiments::common::record::bounded;
-use crate::experiments::common::{cosine, gap, largest, norm};
+use crate::experiments::common::{cosine, gap, largest, mean, norm};
 use grpo_lambda::advantage::{Baseline, OutcomeAdvantage, Scale, Std};
 use grpo_lambda_mdp::Oracle;
 use grpo_lambda_mdp::zoo::{Random, RandomRewards};
@@ -17,7 +17,7 @@ pub(super) const LAMBDAS: [f64; 5] = [0.5, 0.9, 0.98, 0.99, 1.0];
 const RATES: [f64; 3] = [0.1, 0.5, 0.9];
 
 /// One λ over all trees; a row of `length_bonus.csv`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct AtLambda {
     pub(super) lambda: f64,
     /// Updates compared.
@@ -37,7 +37,7 @@ pub(super) struct AtLambda {
 }
 
 /// Statement R, with the trees' own rewards.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct WithRewards {
     pub(super) cases: usize,
     /// Largest difference to `∇E[A T] - Σ_k k ∇_(k)E[A]`.
@@ -107,7 +107,7 @@ pub(super) fn noise(seed: u64) -> anyhow::Result<Vec<AtLambda>> {
         let all: Vec<Noise> = cases.into_iter().flatten().collect();
         let clamped: Vec<&Noise> = all.iter().filter(|c| c.clamped).collect();
         let least = clamped.iter().map(|c| c.cosine).fold(1.0, f64::min);
-        let mean = |f: fn(&Noise) -> f64| clamped.iter().map(|c| f(c)).sum::<f64>() / clamped.len() as f64;
+        let mean = |f: fn(&Noise) -> f64| mean(clamped.iter().map(|c| f(c)));
         Ok(AtLambda {
             lambda,
             cases: all.len(),
@@ -196,10 +196,7 @@ pub(super) fn with_rewards(seed: u64) -> anyhow::Result<WithRewards> {
         cases: all.len(),
         off: largest(column(0)),
         off_at_prompt: largest(column(1)),
-        cosine_reward_times_length: [
-            column(2).fold(1.0, f64::min),
-            column(2).sum::<f64>() / all.len() as f64,
-        ],
+        cosine_reward_times_length: [column(2).fold(1.0, f64::min), mean(column(2))],
     })
 }
 

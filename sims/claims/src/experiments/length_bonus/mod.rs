@@ -57,6 +57,7 @@ pub(super) static EXPERIMENT: Experiment = Experiment {
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
 
+#[derive(Default)]
 struct Numbers {
     rationals: Rationals,
     noise: Vec<AtLambda>,
@@ -111,7 +112,7 @@ const STYLES: [&str; 2] = ["recent", "both"];
 const UPDATES: [&str; 2] = ["trace", "weight"];
 
 /// The direction of the expected length under one setting; a row of `length_bonus_slope.csv`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 struct Slope {
     update: &'static str,
     style: &'static str,

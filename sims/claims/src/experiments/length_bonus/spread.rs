@@ -31,7 +31,7 @@ fn registered((_, name, clamped): &(&str, &'static str, bool), reduction: &str) 
 pub(crate) const PAPER: usize = 3;
 
 /// A task under a reduction.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct OnTask {
     pub(super) task: String,
     pub(super) family: &'static str,

@@ -187,9 +187,14 @@ fn sized(n: &Numbers, claim: Claim, arms: &[Excess]) -> Finding {
     }
     let lies = format!("measured minus predicted lies beyond {margin:.2} tokens");
     let reach = format!("95 % intervals of measured minus predicted reach beyond {margin:.2} tokens");
+    claim.verdict(unless((&lies, &off), (&reach, &wide)))
+}
+
+/// Shows the predictions, and what was measured beyond them.
+fn sizes(finding: Finding, n: &Numbers, arms: &[Excess]) -> Finding {
+    let margin = n.margin_in_tokens();
     let small = arms.iter().filter(|(_, [predicted, ..])| predicted.mid.abs() <= margin).count();
-    claim
-        .verdict(unless((&lies, &off), (&reach, &wide)))
+    finding
         .value("margin in tokens", margin)
         .value("predictions within the margin themselves", small)
         .rows(
@@ -204,8 +209,8 @@ fn predicted(n: &Numbers) -> Finding {
     let predicted: Vec<Excess> = paying.filter_map(|a| Some((a, a.predicted?))).collect();
     let over = extremes(predicted.iter().map(|(_, [predicted, beyond, _])| 1.0 + beyond.mid / predicted.mid));
     let statement = "The growth is the one that the theorem predicts from the initial weights: lr ā <g_λ, ∇E[T]> / E[T] per step";
-    sized(n, claim("predicted", statement), &predicted)
-        .value("measured over predicted", over)
+    let finding = sized(n, claim("predicted", statement), &predicted).value("measured over predicted", over);
+    sizes(finding, n, &predicted)
         .only("reduction", &[TOKEN_MEAN])
         .only("part", &[ClampPart::Both.name()])
         .note("Measured is the change minus that of the same random rewards without a clamp; the prediction is to first order. It counts as predicted if the 95 % interval of measured minus predicted lies within the margin.")
@@ -218,7 +223,7 @@ fn size_of_law(n: &Numbers) -> Option<Finding> {
     let leave_0_out = |which: usize| forced.iter().filter(|(_, p)| !p[which].contains(0.0)).count();
     let statement = "In the settings of the length law the change has the size that is predicted from the initial weights";
     (!forced.is_empty()).then(|| {
-        sized(n, claim("size_of_law", statement), &forced)
+        sizes(sized(n, claim("size_of_law", statement), &forced), n, &forced)
             .value("settings with a force", forced.len())
             .value("intervals without 0 at 95 %", leave_0_out(1))
             .value("intervals without 0 for all together", leave_0_out(2))

@@ -215,7 +215,7 @@ fn arm(runs: &[Run], control: Option<Vec<f64>>, all: usize) -> Arm {
             [interval(&p), interval(&excess), together(&excess)]
         }),
         together: together(&change),
-        grad_norm: mean(&runs.iter().map(|r| r.grad_norm).collect::<Vec<_>>()),
+        grad_norm: mean(runs.iter().map(|r| r.grad_norm)),
     }
 }
 

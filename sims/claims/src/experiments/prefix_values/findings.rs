@@ -6,7 +6,7 @@ use super::{
 };
 use crate::experiment::{Finding, Verdict};
 use crate::experiments::common::claim::claim;
-use crate::experiments::common::{holds_when, list, mean, percent};
+use crate::experiments::common::{holds_when, list, mean, percent, sizes_where};
 use grpo_lambda_stats::{Interval, OverTasks, holm};
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
@@ -33,14 +33,11 @@ pub(super) fn reached(rows: &[&Row], method: usize) -> f64 {
     rows.iter().filter(|r| r.ratio[method].0 <= GOAL).count() as f64 / rows.len() as f64
 }
 
-/// The groups in which something is so.
-fn groups_where(is: impl Fn(usize) -> bool) -> Vec<String> {
-    GROUPS.into_iter().filter(|&g| is(g)).map(|g| g.to_string()).collect()
-}
-
 /// The verdict that a method reaches the goal on 80 % of tasks: at all group sizes, or at some.
 fn reaches(n: &Numbers, method: usize) -> Verdict {
-    let ok = groups_where(|g| reached(&if g == GROUPS[0] { smallest(n) } else { at(n, g) }, method) >= 0.8);
+    let ok = sizes_where(&GROUPS, |g| {
+        reached(&if g == GROUPS[0] { smallest(n) } else { at(n, g) }, method) >= 0.8
+    });
     let least = percent(reached(&smallest(n), method));
     holds_when(
         ok.len() == GROUPS.len(),
@@ -76,7 +73,7 @@ fn goal(n: &Numbers) -> Finding {
 
 fn less_than_rloo(n: &Numbers) -> Finding {
     let (_, above) = beyond(&smallest(n), PREFIX);
-    let lower = groups_where(|g| mean(&ratios(&at(n, g), PREFIX)) < 1.0).len() == GROUPS.len();
+    let lower = sizes_where(&GROUPS, |g| mean(&ratios(&at(n, g), PREFIX)) < 1.0).len() == GROUPS.len();
     let finding = claim("less_than_rloo", "Prefix RLOO has no more variance than RLOO").holds_when(
         above == 0 && lower,
         lower,
@@ -155,7 +152,7 @@ pub(super) fn among_methods(rows: &[&Row]) -> (Place, Vec<(String, Interval)>) {
 
 fn error(n: &Numbers) -> Finding {
     let places = GROUPS.map(|g| (g, among_methods(&at(n, g)).0));
-    let lowest = groups_where(|g| places.iter().any(|(own, p)| *own == g && *p == Place::Lowest));
+    let lowest = sizes_where(&GROUPS, |g| places.iter().any(|(own, p)| *own == g && *p == Place::Lowest));
     let rest = places.iter().filter_map(|(g, p)| match p {
         Place::Lowest => None,
         Place::Above(lower) => Some(format!("at G = {g} lower: {lower}")),
@@ -196,7 +193,7 @@ pub(super) fn among_lambdas(
 fn choice(n: &Numbers, of: fn(&ByLambda) -> &Vec<f64>) -> (f64, f64) {
     let own: Vec<(f64, f64)> = n.by_lambda.iter().map(|b| ByLambda::best(of(b))).collect();
     let inside = own.iter().filter(|(l, _)| *l > 0.0 && *l < 1.0).count() as f64 / own.len() as f64;
-    (inside, mean(&own.iter().map(|o| o.1).collect::<Vec<_>>()))
+    (inside, mean(own.iter().map(|o| o.1)))
 }
 
 /// Shows the mean errors with some values, and what a choice of λ by task would save.

@@ -10,7 +10,8 @@ use super::{
 use crate::experiment::{Finding, Verdict};
 use crate::experiments::common::claim::claim;
 use crate::experiments::common::{
-    Shown, cosine, extremes, holds_when, largest, list, mean, percent, quantile, unless, within_range,
+    Shown, cosine, difference, extremes, holds_when, largest, list, mean, percent, quantile, sizes_where,
+    unless, within_range,
 };
 use grpo_lambda_mdp::expected::{EntropySearch, TreeSampling};
 use grpo_lambda_stats::{Estimate, Interval, spearman, t_interval};
@@ -124,8 +125,7 @@ fn over(n: &Numbers, group: usize, method: usize) -> Option<RatioSummary> {
 
 /// The verdict of the goal for a method: at all group sizes, or from one on.
 fn reaches(n: &Numbers, method: usize) -> Verdict {
-    let reached = GROUPS.into_iter().filter(|&g| over(n, g, method).is_some_and(|o| o.reached >= 0.8));
-    let reached: Vec<String> = reached.map(|g| g.to_string()).collect();
+    let reached = sizes_where(&GROUPS, |g| over(n, g, method).is_some_and(|o| o.reached >= 0.8));
     let least = over(n, GROUPS[0], method).map_or(0.0, |o| o.reached);
     let least = format!("at G = {} it does on {}", GROUPS[0], percent(least));
     let condition = format!("G is {}; {least}", list(&reached));
@@ -144,8 +144,8 @@ fn with_ratios(finding: Finding, family: &str, methods: &[usize]) -> Finding {
 
 fn goal(n: &Numbers) -> Finding {
     let statement = "Two systematic sets have at most 0.85 of RLOO's variance on 80 % of tasks";
-    let finding = Finding::new("goal", statement, reaches(n, HALVES));
-    with_ratios(finding, "all", &[HALVES, QUARTERS]).note("Exact variances; Student's t over tasks.")
+    with_ratios(claim("goal", statement).verdict(reaches(n, HALVES)), "all", &[HALVES, QUARTERS])
+        .note("Exact variances; Student's t over tasks.")
 }
 
 fn never_more(n: &Numbers) -> Finding {
@@ -173,18 +173,16 @@ fn never_more(n: &Numbers) -> Finding {
 }
 
 fn values(n: &Numbers) -> Finding {
-    let lower = GROUPS.into_iter().filter(|&g| paired(n, g).is_some_and(|i| i.high < 0.0));
-    let lower: Vec<String> = lower.map(|g| g.to_string()).collect();
-    let finding =
-        claim("values", "Values of prefixes and tokens from the other set lower the variance further")
-            .holds_when(
-                lower.len() == GROUPS.len(),
-                !lower.is_empty(),
-                format!("G is {}; elsewhere the interval of the difference reaches 0", list(&lower)),
-                "the interval of the difference reaches 0 at every group size",
-            )
-            .each(GROUPS, |f, g| f.interval(format!("difference to means at G = {g}"), paired(n, g)));
-    with_ratios(finding, "all", &[HALVES_Q, PREFIX])
+    let lower = sizes_where(&GROUPS, |g| paired(n, g).is_some_and(|i| i.high < 0.0));
+    let statement = "Values of prefixes and tokens from the other set lower the variance further";
+    let finding = claim("values", statement).holds_when(
+        lower.len() == GROUPS.len(),
+        !lower.is_empty(),
+        format!("G is {}; elsewhere the interval of the difference reaches 0", list(&lower)),
+        "the interval of the difference reaches 0 at every group size",
+    );
+    let paired = |f: Finding, g| f.interval(format!("difference to means at G = {g}"), paired(n, g));
+    with_ratios(finding.each(GROUPS, paired), "all", &[HALVES_Q, PREFIX])
         .value("groups of 8 simulated per task", n.simulated)
         .note("Differences are on the same tasks and groups; the variance of means is exact.")
 }
@@ -198,7 +196,7 @@ fn paired(n: &Numbers, group: usize) -> Option<Interval> {
 fn visit(n: &Numbers) -> Finding {
     let statement = "With the success rate of the prompt's earlier visit one systematic set has at most 0.85 of \
         RLOO's variance on 80 % of tasks";
-    with_ratios(Finding::new("visit", statement, reaches(n, VISIT)), "all", &[VISIT]).note(
+    with_ratios(claim("visit", statement).verdict(reaches(n, VISIT)), "all", &[VISIT]).note(
         "Exact, over tasks with binary rewards. The earlier visit had as many responses as the group, independent \
          ones, and serves between success rates of 0.1 and 0.9.",
     )
@@ -247,26 +245,19 @@ fn chains(n: &Numbers) -> Finding {
     let mut long = n.chains.iter().filter(|c| c.chain == Kind::Free.name() && c.tokens == 40);
     claim("chains", "On long chains with free tokens two systematic sets gain less than a tenth")
         .holds_or(long.all(|c| c.ratio > 0.9), "they gain more at some group size")
-    .rows("chains", &["chain", "tokens", "two_systematic_sets"])
-    .only("group", &[GROUPS[0]])
-    .note("Shares of RLOO's variance on chains of which all steps must be right, J = 1/2, in the smallest groups.")
+        .rows("chains", &["chain", "tokens", "two_systematic_sets"])
+        .only("group", &[GROUPS[0]])
+        .note("Shares of RLOO's variance on chains of which all steps must be right, J = 1/2, in the smallest groups.")
 }
 
 fn law(n: &Numbers) -> Finding {
     let measured: Vec<(&Row, (f64, f64))> = n.rows.iter().filter_map(|r| Some((r, r.simulated?))).collect();
     let formula: Vec<f64> = measured.iter().filter_map(|(r, _)| Some(r.ratio[STATE]?.0)).collect();
     let simulated: Vec<f64> = measured.iter().map(|(_, (ratio, _))| *ratio).collect();
-    let z: Vec<f64> = measured
-        .iter()
-        .zip(&formula)
-        .filter(|((_, (_, se)), _)| *se > 1e-9)
-        .map(|((_, (ratio, se)), f)| (ratio - f) / se)
-        .collect();
+    let known = measured.iter().zip(&formula).filter(|((_, (_, se)), _)| *se > 1e-9);
+    let z: Vec<f64> = known.map(|((_, (ratio, se)), f)| (ratio - f) / se).collect();
     let far = z.iter().filter(|z| z.abs() > 2.0).count() as f64 / z.len() as f64;
-    let apart = |values: &[f64]| {
-        let differences: Vec<f64> = values.iter().zip(&simulated).map(|(a, b)| a - b).collect();
-        (correlation(values, &simulated), mean(&differences))
-    };
+    let apart = |values: &[f64]| (correlation(values, &simulated), mean(difference(values, &simulated)));
     let bare: Vec<f64> = measured.iter().map(|(r, _)| r.without_pairs).collect();
     let ((with, off), (without, bare_off)) = (apart(&formula), apart(&bare));
     let depths = |g: usize, side: fn(&Law) -> (usize, usize)| {
@@ -288,13 +279,13 @@ fn law(n: &Numbers) -> Finding {
     )
     .value("depths above 1 at which they do, G = 8, 16, 32", shares(above))
     .value("depths below 1", shares(below))
-        .value("rows of \"prefix only\" simulated", measured.len())
-        .value("correlation with its formula", with)
-        .value("bias of its formula", off)
-        .value("share beyond two standard errors", far)
-        .value("correlation without the terms of pairs", without)
-        .value("bias without the terms of pairs", bare_off)
-        .note("Counted are depths beyond the prompt at which values, not shrunk, lower the variance, exactly. The law \
+    .value("rows of \"prefix only\" simulated", measured.len())
+    .value("correlation with its formula", with)
+    .value("bias of its formula", off)
+    .value("share beyond two standard errors", far)
+    .value("correlation without the terms of pairs", without)
+    .value("bias without the terms of pairs", bare_off)
+    .note("Counted are depths beyond the prompt at which values, not shrunk, lower the variance, exactly. The law \
             puts the mean number of other responses in place of each number, and leaves pairs and the reward's \
             covariance with the score's norm out.")
 }
@@ -359,14 +350,16 @@ fn predicted(n: &Numbers) -> Finding {
     let among = |verdict: fn(&Verdict) -> bool| -> Vec<String> {
         checked.iter().filter(|(_, v)| verdict(v)).map(|(name, _)| name.clone()).collect()
     };
-    let missed = among(|v| matches!(v, Verdict::Fails(_)));
+    let mut missed = among(|v| matches!(v, Verdict::Fails(_)));
     let open = among(|v| matches!(v, Verdict::Inconclusive(_)));
-    let kept = checked.len() - missed.len() - open.len();
-    let counts =
-        format!("of {} predictions {kept} are kept and {} inconclusive; missed", checked.len(), open.len());
-    let verdict = unless((&counts, &missed), ("some intervals reach beyond it", &open));
+    if !missed.is_empty() {
+        let (all, open) = (checked.len(), open.len());
+        let kept = all - missed.len() - open;
+        missed.push(format!("of {all} predictions {kept} are kept and {open} inconclusive"));
+    }
+    let verdict = unless(("missed", &missed), ("some intervals reach beyond it", &open));
     let statement = "The means over random trees that were predicted before the measurement hold within 0.02";
-    Finding::new("predicted", statement, verdict).rows("predicted", &[]).note(
+    claim("predicted", statement).verdict(verdict).rows("predicted", &[]).note(
         "Chains were predicted at a group size that was not said: 0.68 at T = 5, 0.79 at T = 10, 0.90 at T = 40, and \
          0.89 to 0.98 at T = 40 with free tokens.",
     )
@@ -474,7 +467,7 @@ mod tests {
         n.rows.iter_mut().filter(of_eight).for_each(|row| row.ratio[KNOWN] = Some((0.95, 0.0)));
         let verdict = predicted(&n).verdict;
         assert_eq!(verdict.word(), "Fails");
-        let counted = "of 14 predictions 12 are kept and 1 inconclusive; missed: known J at G = 8";
+        let counted = "missed: known J at G = 8; of 14 predictions 12 are kept and 1 inconclusive";
         assert_eq!(verdict.detail(), counted);
     }
 
