@@ -119,21 +119,20 @@ pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
 }
 
 fn shapes() -> Figure {
-    Figure::new("For A < 0 the printed clip acts on the wrong side: pushes on below 1-ε, no pull above 1+ε")
-        .caption(
+    let figure =
+        Figure::new("For A < 0 the printed clip acts on the wrong side: pushes on below 1-ε, no pull above 1+ε").caption(
             "One token, ε = 0.2. Push: minus the derivative of the loss with respect to log π; positive raises the \
              token's probability. Lines on each other: equal.",
-        )
-        .panel(shape("Loss, A = +1: all forms agree", "loss", |form, ratio| loss(form, ratio, 1.0).value))
-        .panel(shape("Loss, A = −1: they differ outside 1±ε", "loss", |form, ratio| {
-            loss(form, ratio, -1.0).value
-        }))
-        .panel(shape("Push, A = +1: all forms agree", "push on log π", |form, ratio| {
-            -loss(form, ratio, 1.0).slope
-        }))
-        .panel(shape("Push, A = −1: they differ outside 1±ε", "push on log π", |form, ratio| {
+        );
+    let panels: [(&str, &str, fn(Surrogate, f64) -> f64); 4] = [
+        ("Loss, A = +1: all forms agree", "loss", |form, ratio| loss(form, ratio, 1.0).value),
+        ("Loss, A = −1: they differ outside 1±ε", "loss", |form, ratio| loss(form, ratio, -1.0).value),
+        ("Push, A = +1: all forms agree", "push on log π", |form, ratio| -loss(form, ratio, 1.0).slope),
+        ("Push, A = −1: they differ outside 1±ε", "push on log π", |form, ratio| {
             -loss(form, ratio, -1.0).slope
-        }))
+        }),
+    ];
+    panels.into_iter().fold(figure, |figure, (title, y, value)| figure.panel(shape(title, y, value)))
 }
 
 fn shape(title: &str, y: &str, value: fn(Surrogate, f64) -> f64) -> Panel {

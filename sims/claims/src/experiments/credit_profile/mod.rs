@@ -130,18 +130,16 @@ impl GradientSize {
         };
         let settings = format!("lambda={lambda} style={style}");
         let weights = on_policy_weights(&settings, &ragged_logps(len))?;
-        let (ours, grpo) = (
-            gradient_norms("grpo_lambda", &format!("clamp=none {settings}"), len)?,
-            gradient_norms("grpo", "reduction=token_mean", len)?,
-        );
-        let factor = ours.policy / grpo.policy;
+        let [policy, kl] = gradient_norms("grpo_lambda", &format!("clamp=none {settings}"), len)?;
+        let [of_grpo, kl_of_grpo] = gradient_norms("grpo", "reduction=token_mean", len)?;
+        let factor = policy / of_grpo;
         Ok(GradientSize {
             tokens: len,
             lambda,
             style,
             factor,
             effective_beta: BETA / factor,
-            kl: ours.kl / grpo.kl,
+            kl: kl / kl_of_grpo,
             error: gap(&weights, &formula) / formula[0],
         })
     }
@@ -159,14 +157,8 @@ fn geometric_sums(style: Style, lambda: f64, len: usize) -> Vec<f64> {
     (0..len).map(column).collect()
 }
 
-struct Norms {
-    /// Mean absolute component of the policy gradient of one response.
-    policy: f64,
-    /// Euclidean norm of the KL gradient.
-    kl: f64,
-}
-
-fn gradient_norms(name: &str, settings: &str, len: usize) -> anyhow::Result<Norms> {
+/// The mean absolute component of the policy gradient of one response, and the Euclidean norm of its KL gradient.
+fn gradient_norms(name: &str, settings: &str, len: usize) -> anyhow::Result<[f64; 2]> {
     let logps = vec![ragged_logps(len); 2];
     let mut pair = group(&[1.0, 0.0], &logps);
     for response in &mut pair.responses {
@@ -177,7 +169,7 @@ fn gradient_norms(name: &str, settings: &str, len: usize) -> anyhow::Result<Norm
     };
     let policy = gradient(settings)?;
     let total = gradient(&format!("{settings} beta={BETA}"))?;
-    Ok(Norms { policy: mean(policy.iter().map(|p| p.abs())), kl: norm(&difference(&total, &policy)) })
+    Ok([mean(policy.iter().map(|p| p.abs())), norm(&difference(&total, &policy))])
 }
 
 fn by_length() -> anyhow::Result<Vec<Profile>> {

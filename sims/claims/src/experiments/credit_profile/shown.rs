@@ -11,16 +11,17 @@ use crate::sentences::SentenceId;
 use grpo_lambda_stats::table::Table;
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
-    vec![
-        same_reweighting(n),
-        decay(n),
-        larger_gradients(n),
-        kl_grows_along(n),
-        early_as_late(n),
-        td_errors(n),
-        unit_mean(n),
-        closed_form(n),
-    ]
+    let all: [fn(&Numbers) -> Finding; 8] = [
+        same_reweighting,
+        decay,
+        larger_gradients,
+        kl_grows_along,
+        early_as_late,
+        td_errors,
+        unit_mean,
+        closed_form,
+    ];
+    all.map(|finding| finding(n)).into()
 }
 
 /// The sizes at the paper's best λ and its lengths: those of its 1.5B and 3B models, and of its 7B model.

@@ -10,15 +10,9 @@ use crate::figure::{Axis, Figure, Panel, Style};
 use grpo_lambda_stats::table::Table;
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
-    vec![
-        k3_as_loss(n),
-        worked_table(n),
-        identities(n),
-        off_policy(n),
-        sign_of_beta(n),
-        summed_over_visits(n),
-        whole_responses(n),
-    ]
+    let all: [fn(&Numbers) -> Finding; 7] =
+        [k3_as_loss, worked_table, identities, off_policy, sign_of_beta, summed_over_visits, whole_responses];
+    all.map(|finding| finding(n)).into()
 }
 
 fn k3_as_loss(n: &Numbers) -> Finding {

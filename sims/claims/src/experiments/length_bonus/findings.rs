@@ -9,16 +9,9 @@ use crate::experiments::common::{EXACT, largest, mean, percent, rounding_error};
 use grpo_lambda_tools::length_direction::{ARMS, GROUP, POLICIES, Point};
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
-    vec![
-        bonus(n),
-        every_lambda(n),
-        reward_times_length(n),
-        without_clamp(n),
-        settings(n),
-        over_tasks(n),
-        horizons(n),
-        law(n),
-    ]
+    let all: [fn(&Numbers) -> Finding; 8] =
+        [bonus, every_lambda, reward_times_length, without_clamp, settings, over_tasks, horizons, law];
+    all.map(|finding| finding(n)).into()
 }
 
 fn bonus(n: &Numbers) -> Finding {

@@ -15,33 +15,11 @@ pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
     vec![
         (String::new(), Table::from_rows(&n.noise)),
         ("slope".into(), Table::from_rows(&n.slopes)),
-        ("horizon".into(), horizon_rows(n)),
+        ("horizon".into(), Table::from_rows(&n.sweep)),
         ("tasks".into(), task_rows(n)),
         ("law".into(), Table::from_rows(law)),
         ("credit".into(), Table::from_rows(&n.credit)),
     ]
-}
-
-/// A row of `length_bonus_horizon.csv`.
-#[derive(Serialize, Deserialize)]
-pub(crate) struct HorizonRow {
-    pub(crate) policy: String,
-    pub(crate) horizon: usize,
-    pub(crate) mean_length: f64,
-    pub(crate) arm: String,
-    pub(crate) cosine_with_gradient: f64,
-    pub(crate) cosine_with_length_gradient: f64,
-}
-
-fn horizon_rows(n: &Numbers) -> Table {
-    Table::from_rows(n.sweep.iter().map(|p| HorizonRow {
-        policy: p.policy.to_owned(),
-        horizon: p.horizon,
-        mean_length: p.mean_length,
-        arm: p.arm.to_owned(),
-        cosine_with_gradient: p.cosine,
-        cosine_with_length_gradient: p.cosine_length,
-    }))
 }
 
 /// A row of `length_bonus_tasks.csv`: a task under a reduction and an arm.

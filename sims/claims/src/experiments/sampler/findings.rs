@@ -17,19 +17,9 @@ use grpo_lambda_mdp::expected::{EntropySearch, TreeSampling};
 use grpo_lambda_stats::{Estimate, Interval, spearman, t_interval};
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
-    vec![
-        goal(n),
-        never_more(n),
-        values(n),
-        visit(n),
-        independent(n),
-        bits(n),
-        chains(n),
-        law(n),
-        bias(n),
-        predicted(n),
-        trees(n),
-    ]
+    let all: [fn(&Numbers) -> Finding; 11] =
+        [goal, never_more, values, visit, independent, bits, chains, law, bias, predicted, trees];
+    all.map(|finding| finding(n)).into()
 }
 
 /// The ratios of variances of several tasks, summarised: their mean with Student's interval, median, and share at the
