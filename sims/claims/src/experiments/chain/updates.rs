@@ -2,7 +2,7 @@
 
 use super::rows::UpdateRow;
 use crate::experiments::common::record::recorded;
-use crate::experiments::common::{distinct, mean};
+use crate::experiments::common::{average, distinct};
 use grpo_lambda_stats::{Interval, t_interval};
 use serde::Deserialize;
 
@@ -58,7 +58,7 @@ pub(super) fn updates(text: &str) -> anyhow::Result<Vec<UpdateRow>> {
             let all: Vec<f64> = own.iter().filter_map(pair).filter(|x| x.is_finite()).collect();
             t_interval(&all, super::LEVEL)
         };
-        let mean = |number: fn(&Row) -> f64| mean(own.iter().map(|r| number(r)));
+        let mean = |number: fn(&Row) -> f64| average(own.iter().map(|r| number(r)));
         let ranked = own.iter().all(|row| row.rank_correlation.is_some());
         let (noise, cosine) = (over(Row::noise)?, over(Row::cosine)?);
         Some(UpdateRow {

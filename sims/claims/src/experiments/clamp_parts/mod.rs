@@ -7,7 +7,7 @@ pub(crate) mod shown;
 
 use crate::experiment::{Context, Experiment, Parts};
 use crate::experiments::common::record::recorded;
-use crate::experiments::common::{grouped, mean};
+use crate::experiments::common::{average, grouped, mean};
 use anyhow::Context as _;
 use grpo_lambda::advantage::ClampPart;
 use grpo_lambda_stats::{Interval, chosen_on_the_others};
@@ -109,7 +109,7 @@ fn from(text: &str, tabular: &str) -> anyhow::Result<Numbers> {
         cells,
         seeds,
         start: [|run: &Run| run.accuracy_before, |run: &Run| run.sampled_before]
-            .map(|level| mean(runs.iter().map(level))),
+            .map(|level| average(runs.iter().map(level))),
         tabular: tabular_gains(tabular)?,
     })
 }

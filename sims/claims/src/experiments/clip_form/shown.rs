@@ -118,13 +118,16 @@ pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
     vec![(String::new(), shapes()), ("off_policy".into(), reuse(n))]
 }
 
+/// A number of a form against the ratio.
+type Curve = fn(Surrogate, f64) -> f64;
+
 fn shapes() -> Figure {
     let figure =
         Figure::new("For A < 0 the printed clip acts on the wrong side: pushes on below 1-ε, no pull above 1+ε").caption(
             "One token, ε = 0.2. Push: minus the derivative of the loss with respect to log π; positive raises the \
              token's probability. Lines on each other: equal.",
         );
-    let panels: [(&str, &str, fn(Surrogate, f64) -> f64); 4] = [
+    let panels: [(&str, &str, Curve); 4] = [
         ("Loss, A = +1: all forms agree", "loss", |form, ratio| loss(form, ratio, 1.0).value),
         ("Loss, A = −1: they differ outside 1±ε", "loss", |form, ratio| loss(form, ratio, -1.0).value),
         ("Push, A = +1: all forms agree", "push on log π", |form, ratio| -loss(form, ratio, 1.0).slope),
@@ -135,7 +138,7 @@ fn shapes() -> Figure {
     panels.into_iter().fold(figure, |figure, (title, y, value)| figure.panel(shape(title, y, value)))
 }
 
-fn shape(title: &str, y: &str, value: fn(Surrogate, f64) -> f64) -> Panel {
+fn shape(title: &str, y: &str, value: Curve) -> Panel {
     let curve = |form: Surrogate| {
         let ratios = (0..=1400).map(|i| 0.4 + 0.001 * f64::from(i));
         ratios.map(move |ratio| (ratio, value(form, ratio)))

@@ -14,7 +14,6 @@ use grpo_lambda_stats::Interval;
 use grpo_lambda_stats::table::significant;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use std::borrow::Borrow;
 
 /// `Holds` if `ok`, else `Fails` with the counterexample.
 pub(crate) fn holds_or(ok: bool, counterexample: impl Into<String>) -> Verdict {
@@ -217,9 +216,13 @@ pub(crate) fn extremes(values: impl IntoIterator<Item = f64>) -> (f64, f64) {
     values.into_iter().fold(none, |(low, high), x| (low.min(x), high.max(x)))
 }
 
-pub(crate) fn mean<T: Borrow<f64>>(values: impl IntoIterator<Item = T>) -> f64 {
-    let values: Vec<f64> = values.into_iter().map(|value| *value.borrow()).collect();
+pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// The mean of numbers that are made on the way.
+pub(crate) fn average(values: impl IntoIterator<Item = f64>) -> f64 {
+    mean(&values.into_iter().collect::<Vec<_>>())
 }
 
 /// The `p` quantile by linear interpolation of the sorted values.

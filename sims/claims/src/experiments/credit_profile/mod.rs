@@ -4,7 +4,7 @@ mod shown;
 
 use crate::experiment::{Context, Experiment, Parts};
 use crate::experiments::common::mdp::{evaluate, group, on_policy_weights};
-use crate::experiments::common::{difference, gap, largest, mean, norm};
+use crate::experiments::common::{average, difference, gap, largest, mean, norm};
 use grpo_lambda::trace::Style;
 use serde::Serialize;
 use shown::{figures, findings, tables};
@@ -169,7 +169,7 @@ fn gradient_norms(name: &str, settings: &str, len: usize) -> anyhow::Result<[f64
     };
     let policy = gradient(settings)?;
     let total = gradient(&format!("{settings} beta={BETA}"))?;
-    Ok([mean(policy.iter().map(|p| p.abs())), norm(&difference(&total, &policy))])
+    Ok([average(policy.iter().map(|p| p.abs())), norm(&difference(&total, &policy))])
 }
 
 fn by_length() -> anyhow::Result<Vec<Profile>> {

@@ -3,7 +3,7 @@
 use super::{CRITICS, Curve, Numbers, REPORTED, STEPS, VISIBLE, lambda};
 use crate::experiment::Finding;
 use crate::experiments::common::claim::{claim, quoted};
-use crate::experiments::common::{EXACT, largest, mean, quantile, rounding_error};
+use crate::experiments::common::{EXACT, average, largest, mean, quantile, rounding_error};
 use crate::figure::{Axis, Figure, Panel, Style};
 use crate::sentences::SentenceId;
 use grpo_lambda_stats::table::Table;
@@ -89,7 +89,8 @@ fn wrong_critics(n: &Numbers) -> Finding {
 
 fn perturbed_critic(n: &Numbers) -> Finding {
     let curves = &n.curves[1][..n.random];
-    let means = |values: fn(&Curve) -> &Vec<f64>| REPORTED.map(|i| mean(curves.iter().map(|c| values(c)[i])));
+    let means =
+        |values: fn(&Curve) -> &Vec<f64>| REPORTED.map(|i| average(curves.iter().map(|c| values(c)[i])));
     let (bias, variance) = (means(|c| &c.bias), means(|c| &c.variance));
     let shaped = falls(&bias) && bias[4] < EXACT && !falls(&variance);
     let minimum_inside = variance[1..4].iter().any(|v| *v < variance[0] && *v < variance[4]);

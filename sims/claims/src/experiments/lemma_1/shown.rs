@@ -6,7 +6,7 @@ use crate::experiment::Finding;
 use crate::experiments::common::chart::chart;
 use crate::experiments::common::claim::{claim, quoted};
 use crate::experiments::common::record::{Record, table};
-use crate::experiments::common::{EXACT, extremes, largest, mean, rounding_error, short};
+use crate::experiments::common::{EXACT, average, extremes, largest, mean, rounding_error, short};
 use crate::figure::{Axis, Figure, Style};
 use crate::sentences::SentenceId;
 use grpo_lambda_stats::table::Table;
@@ -170,7 +170,7 @@ fn prefix_rows(n: &Numbers) -> Table {
         let all = &family.prefixes;
         for t in 1..=all.iter().map(|p| p.t).max().unwrap_or(0) {
             let at: Vec<&Prefix> = all.iter().filter(|p| p.t == t).collect();
-            let mean_of = |f: fn(&Prefix) -> f64| mean(at.iter().map(|p| f(p)));
+            let mean_of = |f: fn(&Prefix) -> f64| average(at.iter().map(|p| f(p)));
             rows.push(
                 Record::default()
                     .with("family", family.name)

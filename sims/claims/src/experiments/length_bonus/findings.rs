@@ -5,7 +5,7 @@ use super::spread::{self, ARMS as OF_TASKS, OnTask, PAPER};
 use super::{Numbers, Slope};
 use crate::experiment::Finding;
 use crate::experiments::common::claim::claim;
-use crate::experiments::common::{EXACT, largest, mean, percent, rounding_error};
+use crate::experiments::common::{EXACT, average, largest, percent, rounding_error};
 use grpo_lambda_tools::length_direction::{ARMS, GROUP, POLICIES, Point};
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
@@ -153,7 +153,7 @@ fn over_tasks(n: &Numbers) -> Finding {
                 .value(format!("{reduction}, {kind}: tasks"), own.len())
                 .value(
                     format!("{reduction}, {kind}: mean cosine"),
-                    mean(own.iter().map(|on| on.cosine[PAPER])),
+                    average(own.iter().map(|on| on.cosine[PAPER])),
                 )
                 .value(format!("{reduction}, {kind}: share reversed"), share_reversed(&own, PAPER));
         }

@@ -2,7 +2,7 @@
 
 use crate::experiments::common::mdp::{Mdp, mean_update, random_mdps};
 use crate::experiments::common::record::bounded;
-use crate::experiments::common::{cosine, gap, largest, mean, norm};
+use crate::experiments::common::{average, cosine, gap, largest, norm};
 use grpo_lambda::advantage::{Baseline, OutcomeAdvantage, Scale, Std};
 use grpo_lambda_mdp::Oracle;
 use grpo_lambda_mdp::zoo::{Random, RandomRewards};
@@ -107,7 +107,7 @@ pub(super) fn noise(seed: u64) -> anyhow::Result<Vec<AtLambda>> {
         let all: Vec<Noise> = cases.into_iter().flatten().collect();
         let clamped: Vec<&Noise> = all.iter().filter(|c| c.clamped).collect();
         let least = clamped.iter().map(|c| c.cosine).fold(1.0, f64::min);
-        let mean = |f: fn(&Noise) -> f64| mean(clamped.iter().map(|c| f(c)));
+        let mean = |f: fn(&Noise) -> f64| average(clamped.iter().map(|c| f(c)));
         Ok(AtLambda {
             lambda,
             cases: all.len(),
@@ -196,7 +196,7 @@ pub(super) fn with_rewards(seed: u64) -> anyhow::Result<WithRewards> {
         cases: all.len(),
         off: largest(column(0)),
         off_at_prompt: largest(column(1)),
-        cosine_reward_times_length: [column(2).fold(1.0, f64::min), mean(column(2))],
+        cosine_reward_times_length: [column(2).fold(1.0, f64::min), average(column(2))],
     })
 }
 

@@ -14,7 +14,7 @@ pub(crate) mod shown;
 use crate::endpoints;
 use crate::experiment::{Context, Experiment, Parts};
 use crate::experiments::common::record::recorded;
-use crate::experiments::common::{extremes, grouped, mean};
+use crate::experiments::common::{average, extremes, grouped, mean};
 use findings::findings;
 use grpo_lambda::advantage::ClampPart;
 use grpo_lambda_stats::{Interval, t_interval};
@@ -215,7 +215,7 @@ fn arm(runs: &[Run], control: Option<Vec<f64>>, all: usize) -> Arm {
             [interval(&p), interval(&excess), together(&excess)]
         }),
         together: together(&change),
-        grad_norm: mean(runs.iter().map(|r| r.grad_norm)),
+        grad_norm: average(runs.iter().map(|r| r.grad_norm)),
     }
 }
 

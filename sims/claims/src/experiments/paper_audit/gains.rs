@@ -1,7 +1,7 @@
 //! Gains over GRPO, their standard errors, corrections for several comparisons, and the little statistics that printed
 //! accuracies allow: normal theory for averages of right and wrong answers, plus exact counting.
 
-use crate::experiments::common::mean;
+use crate::experiments::common::{average, mean};
 use grpo_lambda_printed::{Benchmark, Column, Dataset, Model, Paper, Run};
 use grpo_lambda_stats::{expected_max_normal, holm};
 use statrs::distribution::{ChiSquared, Continuous, ContinuousCDF, Normal, StudentsT};
@@ -42,14 +42,14 @@ impl Estimate {
         assert!(!parts.is_empty(), "the mean of nothing");
         let n = parts.len() as f64;
         Estimate {
-            points: mean(parts.iter().map(|e| e.points)),
+            points: average(parts.iter().map(|e| e.points)),
             se: parts.iter().map(|e| e.se * e.se).sum::<f64>().sqrt() / n,
         }
     }
     /// The mean of estimates that rise and fall together, the other extreme: as if they were of the same draws of the
     /// same test items.
     pub fn mean_of_dependent(parts: &[Estimate]) -> Estimate {
-        let se = mean(parts.iter().map(|e| e.se));
+        let se = average(parts.iter().map(|e| e.se));
         Estimate { se, ..Estimate::mean(parts) }
     }
 }
@@ -208,7 +208,7 @@ pub fn spread(paper: &Paper, model: Model) -> Spread {
     let x: Vec<Vec<f64>> = rows.iter().map(|r| r.iter().map(|run| 100.0 * run.mean()).collect()).collect();
     let of_column: Vec<f64> = x.iter().map(|row| mean(row)).collect();
     let sets = Dataset::ALL.len();
-    let of_set: Vec<f64> = (0..sets).map(|j| mean(x.iter().map(|row| row[j]))).collect();
+    let of_set: Vec<f64> = (0..sets).map(|j| average(x.iter().map(|row| row[j]))).collect();
     let all = mean(&of_column);
     let mut squares = 0.0;
     for i in 0..x.len() {
@@ -217,7 +217,7 @@ pub fn spread(paper: &Paper, model: Model) -> Spread {
         }
     }
     let freedom = ((x.len() - 1) * (sets - 1)) as f64;
-    let item = mean(rows.iter().flatten().map(|run| single_se(run).powi(2)));
+    let item = average(rows.iter().flatten().map(|run| single_se(run).powi(2)));
     Spread { model, sd: (squares / freedom).sqrt(), freedom, item_se: item.sqrt() }
 }
 
@@ -230,7 +230,7 @@ pub fn against_spread(per_model: &[Estimate], spreads: &[Spread]) -> (Estimate, 
     let total: f64 = variances.iter().sum();
     let freedom = total * total / variances.iter().zip(spreads).map(|(v, s)| v * v / s.freedom).sum::<f64>();
     let se = (2.0 / Dataset::ALL.len() as f64 * total).sqrt() / n;
-    let points = mean(per_model.iter().map(|e| e.points));
+    let points = average(per_model.iter().map(|e| e.points));
     let estimate = Estimate { points, se };
     (estimate, two_sided_t(estimate.z(), freedom))
 }

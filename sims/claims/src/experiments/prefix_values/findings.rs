@@ -6,7 +6,7 @@ use super::{
 };
 use crate::experiment::{Finding, Verdict};
 use crate::experiments::common::claim::claim;
-use crate::experiments::common::{holds_when, list, mean, percent, sizes_where};
+use crate::experiments::common::{average, holds_when, list, mean, percent, sizes_where};
 use grpo_lambda_stats::{Interval, OverTasks, holm};
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
@@ -193,7 +193,7 @@ pub(super) fn among_lambdas(
 fn choice(n: &Numbers, of: fn(&ByLambda) -> &Vec<f64>) -> (f64, f64) {
     let own: Vec<(f64, f64)> = n.by_lambda.iter().map(|b| ByLambda::best(of(b))).collect();
     let inside = own.iter().filter(|(l, _)| *l > 0.0 && *l < 1.0).count() as f64 / own.len() as f64;
-    (inside, mean(own.iter().map(|o| o.1)))
+    (inside, average(own.iter().map(|o| o.1)))
 }
 
 /// Shows the mean errors with some values, and what a choice of λ by task would save.

@@ -24,7 +24,7 @@ pub(crate) mod shown;
 
 use crate::experiment::{Context, Experiment, Parts};
 use crate::experiments::common::mdp::{Mdp, method, random_mdps, zoo_mdps};
-use crate::experiments::common::{dot, mean, ratio_of_means, stream};
+use crate::experiments::common::{average, dot, ratio_of_means, stream};
 use findings::findings;
 use grpo_lambda::group::{Group, Response};
 use grpo_lambda::methods::{self, Method};
@@ -226,7 +226,7 @@ struct Draws {
 
 impl Draws {
     fn mean(&self, of: impl Fn(&Draw) -> f64) -> f64 {
-        mean(self.draws.iter().map(of))
+        average(self.draws.iter().map(of))
     }
 
     /// `E|g - ∇J|²` over that of another method on the same groups, with its standard error. For unbiased updates:

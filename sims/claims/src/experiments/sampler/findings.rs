@@ -247,7 +247,7 @@ fn law(n: &Numbers) -> Finding {
     let known = measured.iter().zip(&formula).filter(|((_, (_, se)), _)| *se > 1e-9);
     let z: Vec<f64> = known.map(|((_, (ratio, se)), f)| (ratio - f) / se).collect();
     let far = z.iter().filter(|z| z.abs() > 2.0).count() as f64 / z.len() as f64;
-    let apart = |values: &[f64]| (correlation(values, &simulated), mean(difference(values, &simulated)));
+    let apart = |values: &[f64]| (correlation(values, &simulated), mean(&difference(values, &simulated)));
     let bare: Vec<f64> = measured.iter().map(|(r, _)| r.without_pairs).collect();
     let ((with, off), (without, bare_off)) = (apart(&formula), apart(&bare));
     let depths = |g: usize, side: fn(&Law) -> (usize, usize)| {

@@ -3,7 +3,7 @@
 use super::{estimates, list, p_value};
 use crate::experiment::Finding;
 use crate::experiments::common::claim::{claim, quoted};
-use crate::experiments::common::{extremes, mean};
+use crate::experiments::common::{average, extremes};
 use crate::experiments::paper_audit::Audit;
 use crate::experiments::paper_audit::gains::{
     self, Chance, Estimate, Gain, Selection, minimal_detectable, variance_share,
@@ -246,6 +246,6 @@ pub(super) fn detectable(audit: &Audit) -> Finding {
     claim("detectable", "One five-benchmark average with one seed can show the gains that the paper reports")
         .holds_or(below == 0, detail)
         .each(Model::ALL, of_model)
-        .value("share of the variance from the 30 items of AIME", mean(common.iter().map(share)))
+        .value("share of the variance from the 30 items of AIME", average(common.iter().map(share)))
         .note("Minimal detectable differences in points at 80 % power, 5 % two-sided, unpaired.")
 }
