@@ -114,6 +114,12 @@ impl Finding {
         self.value(name, interval.into().map(|i| [i.mid, i.low, i.high]))
     }
 
+    /// Adds what each of some items gives.
+    #[must_use]
+    pub fn each<T>(self, items: impl IntoIterator<Item = T>, add: impl Fn(Finding, T) -> Finding) -> Finding {
+        items.into_iter().fold(self, add)
+    }
+
     /// Shows these columns of a table of the experiment; every column if there is none.
     #[must_use]
     pub fn rows(mut self, table: &str, columns: &[&str]) -> Finding {

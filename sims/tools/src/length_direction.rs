@@ -2,6 +2,7 @@
 
 use grpo_lambda::advantage::{Baseline, OutcomeAdvantage, Scale, Std};
 use grpo_lambda_mdp::zoo::EosHazardDependent;
+use serde::Serialize;
 
 /// Classes of prefixes of one length: the prompt, after `s0`, after `s1`.
 const CLASSES: usize = 3;
@@ -204,8 +205,8 @@ impl Arm {
     }
 }
 
-/// An arm at a horizon.
-#[derive(Clone, Debug)]
+/// An arm at a horizon; a row of `length_bonus_horizon.csv`.
+#[derive(Clone, Debug, Serialize)]
 pub struct Point {
     /// The chances of EOS: those of the zoo, or smaller ones.
     pub policy: &'static str,
@@ -213,8 +214,10 @@ pub struct Point {
     pub mean_length: f64,
     pub arm: &'static str,
     /// With ∇J.
+    #[serde(rename = "cosine_with_gradient")]
     pub cosine: f64,
     /// With `∇E[T]`.
+    #[serde(rename = "cosine_with_length_gradient")]
     pub cosine_length: f64,
 }
 

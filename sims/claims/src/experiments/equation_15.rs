@@ -1,8 +1,9 @@
 //! `equation_15`: the recursion of the eligibility trace is its sum.
 
 use crate::experiment::{Context, Experiment, Finding, Parts};
+use crate::experiments::common::claim::quoted;
 use crate::experiments::common::{
-    EXACT, dot, gap, holds_or, indexed, largest, noise, rounding_error, stream, symmetric,
+    EXACT, dot, gap, indexed, largest, noise, rounding_error, stream, symmetric,
 };
 use crate::figure::{Axis, Figure, Panel, Style};
 use crate::sentences::SentenceId;
@@ -47,7 +48,7 @@ struct Numbers {
 }
 
 /// Recursion against dense matrix, at one `γλ` and length.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Case {
     q: f64,
     tokens: usize,
@@ -129,9 +130,9 @@ fn impulse(q: f64) -> Impulse {
 fn findings(numbers: &Numbers) -> Vec<Finding> {
     let worst = largest(numbers.cases.iter().map(|c| c.largest_difference));
     let Rationals { compared, different } = numbers.rationals;
-    let verdict = holds_or(worst < EXACT && different == 0, "a trace differs from the sum");
     vec![
-        Finding::on(SentenceId::RecursiveTrace, verdict)
+        quoted(SentenceId::RecursiveTrace)
+            .holds_or(worst < EXACT && different == 0, "a trace differs from the sum")
             .value("γλ", QS)
             .value("T up to", LENGTHS[9])
             .value("largest difference of recursion and dense matrix", rounding_error(worst))
@@ -177,13 +178,7 @@ mod tests {
 
     #[test]
     fn one_difference_refutes_the_recursion() {
-        let case = |difference| Case {
-            q: 0.9,
-            tokens: 8,
-            largest_difference: difference,
-            largest_trace: 1.0,
-            relative: difference,
-        };
+        let case = |largest_difference| Case { largest_difference, ..Case::default() };
         let numbers = |difference, different| Numbers {
             cases: vec![case(difference)],
             rationals: Rationals { compared: 36, different },

@@ -2,6 +2,7 @@
 
 use crate::experiment::{Context, Experiment, Finding, Parts};
 use crate::experiments::common::chart::chart;
+use crate::experiments::common::claim::quoted;
 use crate::experiments::common::{EXACT, holds_or, largest, rounding_error};
 use crate::figure::{Axis, Figure};
 use crate::sentences::SentenceId;
@@ -104,17 +105,15 @@ fn off_equation_at(q: f64, t: usize, k: usize) -> f64 {
 fn findings(n: &Numbers) -> Vec<Finding> {
     let equal = |[a, b]: [f64; 2], why| holds_or((a - b).abs() < EXACT, why);
     vec![
-        Finding::on(
-            SentenceId::EarlyTokensAsImportant,
-            holds_or(
+        quoted(SentenceId::EarlyTokensAsImportant)
+            .holds_or(
                 n.asymmetry < EXACT && n.off_equation < EXACT,
                 "the weights are not those of a mirror image",
-            ),
-        )
-        .value("largest difference of the weights of tokens k and t-k", rounding_error(n.asymmetry))
-        .value("distance from Eq. 1 and 2", rounding_error(n.off_equation))
-        .value("weight of token 127 at t = 255, γλ = 0.99", n.middle_both)
-        .value("of token 0 under recent", n.first_recent),
+            )
+            .value("largest difference of the weights of tokens k and t-k", rounding_error(n.asymmetry))
+            .value("distance from Eq. 1 and 2", rounding_error(n.off_equation))
+            .value("weight of token 127 at t = 255, γλ = 0.99", n.middle_both)
+            .value("of token 0 under recent", n.first_recent),
         Finding::new(
             "in_update",
             "In the update of style both, early tokens are as important as late ones",

@@ -2,6 +2,7 @@
 
 use crate::experiment::{Context, Experiment, Finding, Parts};
 use crate::experiments::common::chart::chart;
+use crate::experiments::common::claim::claim;
 use crate::experiments::common::mdp::{evaluate, group, on_policy_weights};
 use crate::experiments::common::{
     EXACT, difference, distinct, gap, holds_or, holds_when, indexed, noise, norm, rounding_error, stream,
@@ -221,11 +222,11 @@ fn findings(n: &Numbers) -> Vec<Finding> {
             weights(Finding::new("weight", "λ = 0 gives GRPO for ϵ-weight", weight), "ϵ-weight"),
             &["ϵ-weight"],
         ),
-        Finding::new(
+        claim(
             "constant_critic",
             "GAE with the critic GRPO implies, V = V(s₀) everywhere, is GRPO at λ = 1 (not at λ = 0)",
-            holds_or(at_the_other_end, "it is not"),
         )
+        .holds_or(at_the_other_end, "it is not")
         .value("relative difference from r - V(s₀) at λ = 1", at_one)
         .value("at λ = 0", at_zero)
         .value(

@@ -1,9 +1,8 @@
 //! `theorem_1`: the forward and the backward view of GAE are the same sum.
 
 use crate::experiment::{Context, Experiment, Finding, Parts};
-use crate::experiments::common::{
-    EXACT, all_within, dot, gap, holds_or, identity, largest, noise, norm, rounding_error, short, stream,
-};
+use crate::experiments::common::claim::{claim, quoted};
+use crate::experiments::common::{EXACT, dot, gap, largest, noise, norm, rounding_error, short, stream};
 use crate::figure::{Axis, Figure, Panel};
 use crate::sentences::SentenceId;
 use grpo_lambda::advantage::{Delta, gae, td_errors};
@@ -39,7 +38,7 @@ struct Operators {
 }
 
 /// Both sides for random numbers of one length.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Length {
     q: f64,
     tokens: usize,
@@ -266,41 +265,37 @@ fn findings(n: &Numbers) -> Vec<Finding> {
     let random = largest(n.lengths.iter().map(|l| l.relative_difference));
     let truncated = over_mdps(|m| m.truncated);
     vec![
-        Finding::on(SentenceId::PolicyGradientIdentity, all_within(EXACT, worst))
+        quoted(SentenceId::PolicyGradientIdentity).all_within(EXACT, worst)
             .value("MDPs", n.mdps)
             .value("identities on their policy gradients", n.on_mdps.iter().map(|m| m.identities).sum::<usize>())
             .value("largest relative difference", rounding_error(worst))
             .value("with random numbers, T up to 8192", rounding_error(random)),
-        identity(
-            "any_operator",
-            "The same identity holds for any linear operator and any numbers, <δ, E∇> = <Eᵀδ, ∇>: it is an exchange \
-             of sums and says nothing about critics, values or λ",
-            n.operators.worst,
-        )
+        claim(
+        "any_operator",
+        "The same identity holds for any linear operator and any numbers, <δ, E∇> = <Eᵀδ, ∇>: it is an \
+         exchange of sums and says nothing about critics, values or λ",
+    ).identity(n.operators.worst)
         .value("operators", &n.operators.names)
         .value("T up to", 64),
-        Finding::new(
-            "critic_free",
-            "A_NAE is a \"critic-free TD-error\" (the paper sets δ_t = A_NAE at every token)",
-            holds_or(
-                (over_mdps(|m| m.counted) - 1.0).abs() > EXACT,
-                "the TD errors of every critic sum to r - V(s₀); δ_t = r - V(s₀) at every token sums to T times that: \
-                 the return is counted T times",
-            ),
-        )
+        claim(
+        "critic_free",
+        "A_NAE is a \"critic-free TD-error\" (the paper sets δ_t = A_NAE at every token)",
+    )
+    .holds_or(
+        (over_mdps(|m| m.counted) - 1.0).abs() > EXACT,
+        "the TD errors of every critic sum to r - V(s₀); δ_t = r - V(s₀) at every token sums to T times that: \
+         the return is counted T times",
+    )
         .value("largest deviation of the sum of TD errors", rounding_error(over_mdps(|m| m.telescoped)))
         .value("Σ δ_t / (r - V(s₀)) of A_NAE at T = 8192", n.lengths.last().map(|l| l.return_counted_nae)),
-        Finding::on(
-            SentenceId::TwoTermsOfGae,
-            holds_or(
+        quoted(SentenceId::TwoTermsOfGae).holds_or(
                 truncated < EXACT,
                 format!(
                     "with these two terms alone the two sides of the theorem differ by up \
                      to {} times the gradient's norm",
                     short(truncated)
                 ),
-            ),
-        )
+            )
         .note("The recursion A_t = δ_t + γλ A_{t+1} is what makes the theorem true."),
     ]
 }
@@ -349,18 +344,11 @@ mod tests {
             telescoped: 0.0,
             counted,
         };
-        let length = Length {
-            q: 1.0,
-            tokens: 8192,
-            relative_difference: 0.0,
-            return_counted_td: 1.0,
-            return_counted_nae: 8192.0,
-        };
         Numbers {
             mdps: 1,
             on_mdps: vec![on_mdp],
             operators: Operators { names: vec!["both"], worst: operators },
-            lengths: vec![length],
+            lengths: vec![Length::default()],
         }
     }
 

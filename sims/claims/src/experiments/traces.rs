@@ -2,7 +2,8 @@
 
 use crate::experiment::{Context, Experiment, Finding, Parts};
 use crate::experiments::common::chart::chart;
-use crate::experiments::common::{dot, gap, holds_or, identity, indexed, largest, mean, noise, stream};
+use crate::experiments::common::claim::{claim, quoted};
+use crate::experiments::common::{dot, gap, indexed, largest, mean, noise, stream};
 use crate::figure::{Axis, Figure};
 use crate::sentences::SentenceId;
 use grpo_lambda::trace::{
@@ -39,7 +40,7 @@ struct Numbers {
 }
 
 /// A trace in linear time against its dense matrix: largest differences.
-#[derive(Clone, Serialize)]
+#[derive(Clone, Default, Serialize)]
 struct Accuracy {
     trace: &'static str,
     q: f64,
@@ -186,39 +187,34 @@ fn findings(n: &Numbers) -> Vec<Finding> {
     let peak = (0..LEN).max_by(|&a, &b| printed[a].total_cmp(&printed[b])).unwrap_or(0);
     let worst = largest(n.accuracy.iter().flat_map(|a| [a.apply, a.adjoint, a.inner_products]));
     vec![
-        Finding::on(
-            SentenceId::TwoTraceStyles,
-            holds_or(
+        quoted(SentenceId::TwoTraceStyles)
+            .holds_or(
                 n.recent.equal_rows.len() == LEN && n.both.equal_rows.len() == LEN,
                 format!(
                     "as printed, an off-diagonal entry depends on its column only; at T = {LEN}, γλ = {Q} the rows \
                      that agree are {:?} (recent) and {:?} (both)",
                     n.recent.equal_rows, n.both.equal_rows
                 ),
-            ),
-        )
-        .value("entries of recent differ by up to", n.recent.as_printed)
-        .value("of both", n.both.as_printed)
-        .value("on-policy weights of tokens 0 and 128 by Eq. 1", [equation[0], equation[128]])
-        .value("by Eq. 18", [printed[0], printed[128]])
-        .value("token at which Eq. 18's weights peak", peak)
-        .value("its weight", printed[peak]),
-        identity(
-            "row_index",
-            "With n (and max(cols)) as the row index and without the floor, Eq. 17/18 equal Eq. 2/1",
-            n.recent.row_index.max(n.both.row_index),
-        ),
-        Finding::new(
-            "floor",
-            "A small value of the undefined floor ε of Eq. 17/18 has no effect",
-            holds_or(n.floored < 0.01, "a floor of 0.01 replaces many off-diagonal entries"),
-        )
+            )
+            .value("entries of recent differ by up to", n.recent.as_printed)
+            .value("of both", n.both.as_printed)
+            .value("on-policy weights of tokens 0 and 128 by Eq. 1", [equation[0], equation[128]])
+            .value("by Eq. 18", [printed[0], printed[128]])
+            .value("token at which Eq. 18's weights peak", peak)
+            .value("its weight", printed[peak]),
+        claim(
+        "row_index",
+        "With n (and max(cols)) as the row index and without the floor, Eq. 17/18 equal Eq. 2/1",
+    ).identity(n.recent.row_index.max(n.both.row_index)),
+        claim(
+        "floor",
+        "A small value of the undefined floor ε of Eq. 17/18 has no effect",
+    ).holds_or(n.floored < 0.01, "a floor of 0.01 replaces many off-diagonal entries")
         .value("share of them at T = 768, γλ = 0.98", n.floored),
-        identity(
-            "linear_time",
-            "Every trace is computed in O(T) and equals its dense matrix, forwards and backwards",
-            worst,
-        )
+        claim(
+        "linear_time",
+        "Every trace is computed in O(T) and equals its dense matrix, forwards and backwards",
+    ).identity(worst)
         .value("cases, T up to 257", n.accuracy.len()),
     ]
 }
@@ -281,14 +277,7 @@ mod tests {
             sums: vec![1.0; LEN],
         };
         Numbers {
-            accuracy: vec![Accuracy {
-                trace: "recent",
-                q: 0.9,
-                tokens: 8,
-                apply: 0.0,
-                adjoint,
-                inner_products: 0.0,
-            }],
+            accuracy: vec![Accuracy { adjoint, ..Accuracy::default() }],
             columns: [false, true].map(columns).into(),
             recent: against(),
             both: against(),

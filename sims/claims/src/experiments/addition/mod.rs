@@ -3,18 +3,16 @@
 //! The runs are recorded: `cargo run --release -p grpo-lambda-control -- study PROTOCOL FILE` trains them, and this claim reads its files.
 //! Each file of `paper/protocols` was written before its runs and says what is measured, at which rates, on which seeds, and when an effect counts as shown.
 
-mod findings;
 pub(crate) mod shown;
 
 use crate::experiment::{Context, Experiment, Parts};
 use crate::experiments::common::record::recorded;
 use crate::experiments::common::{distinct, mean};
 use anyhow::Context as _;
-use findings::findings;
-use grpo_lambda_stats::{Interval, t_interval};
+use grpo_lambda_stats::t_interval;
 use grpo_lambda_trials::{Difference, Verdict as Effect};
 use serde::Deserialize;
-use shown::{figures, tables};
+use shown::{ShareRow, figures, findings, tables};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "addition",
@@ -149,17 +147,9 @@ impl Trial {
     }
 }
 
-/// A method's share of RLOO's variance at the start and after RL with RLOO.
-#[derive(Clone, Debug)]
-struct Share {
-    method: String,
-    at_start: Interval,
-    after_rl: Interval,
-}
-
 struct Numbers {
     trials: Vec<Trial>,
-    shares: Vec<Share>,
+    shares: Vec<ShareRow>,
 }
 
 fn measure(_: &Context) -> anyhow::Result<Numbers> {
@@ -219,7 +209,7 @@ fn evaluated(protocol: &Protocol, runs: &[Run], arm: &str) -> anyhow::Result<Opt
     Ok((values.len() == protocol.evaluation.len()).then_some((rate, values)))
 }
 
-fn shares(text: &str) -> anyhow::Result<Vec<Share>> {
+fn shares(text: &str) -> anyhow::Result<Vec<ShareRow>> {
     #[derive(Deserialize)]
     struct Row {
         method: String,
@@ -234,8 +224,16 @@ fn shares(text: &str) -> anyhow::Result<Vec<Share>> {
             .with_context(|| format!("{method}, {weights}: fewer than two rows"))
     };
     let share = |method: &str| {
-        let (at_start, after_rl) = (over(method, "start")?, over(method, "after RL")?);
-        Ok(Share { method: method.to_owned(), at_start, after_rl })
+        let (start, after_rl) = (over(method, "start")?, over(method, "after RL")?);
+        Ok(ShareRow {
+            method: method.to_owned(),
+            start: start.mid,
+            start_low: start.low,
+            start_high: start.high,
+            after_rl: after_rl.mid,
+            after_rl_low: after_rl.low,
+            after_rl_high: after_rl.high,
+        })
     };
     methods.into_iter().map(share).collect()
 }

@@ -4,9 +4,11 @@
 //! `Q - b*` at random steps of the response.
 //!
 //! The runs are recorded: `cargo run --release -p grpo-lambda-control -- chain FILE` trains them by `paper/protocols/chain_6.toml`, which was committed
-//! first, and this claim reads their file. What versions 4 and 5 (`chain.toml`) measured is in [`earlier`] and [`updates`].
+//! first, and this claim reads their file. What version 5 (`chain.toml`) measured of updates is in [`updates`].
+//!
+//! `chain_gate.csv` and `chain_earlier.csv` compare tokens to a target, as versions 4 and 5 did, and decide nothing any more. They stay as the last run
+//! wrote them; `tests/report/chain_earlier.rs` computes them from the recorded runs.
 
-mod earlier;
 pub(super) mod findings;
 pub(crate) mod rows;
 pub(super) mod shown;
@@ -18,7 +20,7 @@ use crate::experiment::{Context, Experiment, Parts};
 use crate::experiments::common::record::recorded;
 use findings::findings;
 use grpo_lambda_trials::{Comparison, Difference, Rows, Study, Trial, correct};
-use rows::{EarlierRow, GateRow, UpdateRow};
+use rows::UpdateRow;
 use shown::{figures, tables};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
@@ -45,7 +47,7 @@ pub(crate) const SETS: &str = "systematic_rloo";
 pub(crate) const TEMPO: &str = "tempo";
 /// The comparison that the protocol reports outside gate and family.
 const REPORTED: [&str; 2] = [PERMUTED, REFERENCE];
-/// The confidence level of versions 4 and 5.
+/// The confidence level of version 5.
 const LEVEL: f64 = 0.95;
 
 /// The role of a comparison in the protocol.
@@ -87,14 +89,12 @@ struct Evaluated {
     last: Vec<f64>,
 }
 
-/// The runs of version 6, and what earlier versions left.
+/// The runs of version 6, and the updates of version 5.
 struct Numbers {
     study: Study<toml::Table>,
     methods: Vec<Evaluated>,
     /// The comparisons; none before all evaluation runs are there, since until then nothing is concluded.
     compared: Vec<Compared>,
-    gates: Vec<GateRow>,
-    earlier: Vec<EarlierRow>,
     /// The updates of version 5's arms.
     updates: Vec<UpdateRow>,
 }
@@ -129,8 +129,6 @@ fn measure(_: &Context) -> anyhow::Result<Numbers> {
         study: Study::read(PROTOCOL)?,
         methods,
         compared,
-        gates: earlier::gates()?,
-        earlier: earlier::comparisons()?,
         updates: updates::updates(updates::RECORDED)?,
     })
 }

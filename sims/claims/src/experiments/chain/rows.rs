@@ -58,44 +58,6 @@ pub(crate) struct ComparedRow {
     pub(crate) verdict: String,
 }
 
-/// A row of `chain_gate.csv`: the gate of the runs of versions 4 and 5 under the rule of either.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct GateRow {
-    /// The versions of the protocol whose evaluation runs these are.
-    pub(super) runs: String,
-    /// The version whose rule says what a pair counts as of which neither run reached the target: 4, a ratio of 1; 5, nothing.
-    pub(super) rule_of_version: u32,
-    pub(super) pairs: usize,
-    /// Tokens of verifier credit over RLOO's, then those of permuted credit.
-    pub(super) tokens: f64,
-    pub(super) tokens_low: f64,
-    pub(super) tokens_high: f64,
-    pub(super) permuted_pairs: usize,
-    pub(super) permuted: f64,
-    pub(super) permuted_low: f64,
-    pub(super) permuted_high: f64,
-    /// `passed` or `void`.
-    pub(super) gate: String,
-}
-
-/// A row of `chain_earlier.csv`: the tokens to the target of an arm of version 5 over those of another.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct EarlierRow {
-    pub(super) cell: String,
-    pub(super) arm: String,
-    pub(super) over: String,
-    pub(super) rate: f64,
-    pub(super) pairs: usize,
-    /// Pairs on which only the other reached the target, and on which only the arm did.
-    pub(super) missed: usize,
-    pub(super) over_missed: usize,
-    pub(super) tokens: f64,
-    pub(super) tokens_low: f64,
-    pub(super) tokens_high: f64,
-    /// The p-value of sign flips, without correction.
-    pub(super) p: f64,
-}
-
 /// A row of `chain_updates.csv`: the update of an arm of version 5 at a place of a run, over the seeds.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct UpdateRow {

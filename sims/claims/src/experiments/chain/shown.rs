@@ -1,14 +1,10 @@
 //! The tables and the figures.
 
-use super::earlier::{
-    CLAMP as EARLIER_CLAMP, EARLIER_PERMUTED, EARLIER_VERIFIER, REFERENCE as EARLIER_REFERENCE,
-    TRACE as EARLIER_TRACE,
-};
 use super::rows::{ComparedRow, MethodRow, SeedRow, UpdateRow};
-use super::updates::PLACES;
+use super::updates::{self, PLACES};
 use super::{CLAMP, Compared, Evaluated, GRPO, Numbers, REFERENCE, Role, TRACE, VERIFIER};
-use crate::experiments::common::distinct;
 use crate::experiments::common::record::Yes;
+use crate::experiments::common::{distinct, mean, placed};
 use crate::figure::{Axis, Figure, Panel};
 use grpo_lambda_stats::table::Table;
 use grpo_lambda_stats::{Interval, t_interval};
@@ -45,8 +41,6 @@ pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
         named("", methods.unwrap_or_default()),
         named("compared", n.compared.iter().map(|c| compared_row(n, c)).collect()),
         named("seeds", seed_rows(n)),
-        named("gate", n.gates.clone()),
-        named("earlier", n.earlier.clone()),
         named("updates", n.updates.clone()),
     ];
     tables.into_iter().flatten().collect()
@@ -68,7 +62,7 @@ fn method_row(n: &Numbers, method: &Evaluated) -> Option<MethodRow> {
         minus_rloo: minus.map(|i| i.mid),
         minus_rloo_low: minus.map(|i| i.low),
         minus_rloo_high: minus.map(|i| i.high),
-        last: method.last.iter().sum::<f64>() / method.last.len() as f64,
+        last: mean(&method.last),
     })
 }
 
@@ -128,18 +122,15 @@ fn of_accuracy(n: &Numbers) -> Figure {
         let aside = move |k: usize| f64::from(row) - 0.3 + 0.6 * k as f64 / (values.len() - 1).max(1) as f64;
         values.iter().enumerate().map(move |(k, value)| (*value, aside(k)))
     });
-    let means = methods.iter().zip(0..).map(|((_, _, i), row)| (f64::from(row), i.low, i.mid, i.high));
+    let means = methods.iter().zip(0..).map(|((_, _, i), row)| placed(f64::from(row), *i));
     let panel = Panel::new("")
         .x(Axis::new("mean held-out accuracy over 500,000 tokens, minus RLOO's on the same seed"))
         .y(Axis::new("").categories(methods.iter().map(|(label, _, _)| *label)))
         .vline(0.0, "RLOO")
         .dots("a seed", false, dots.collect::<Vec<_>>())
         .spans("mean, 95 %", means.collect::<Vec<_>>());
-    let reference = n
-        .methods
-        .iter()
-        .find(|method| method.name == REFERENCE)
-        .map_or(0.0, |reference| reference.scores.iter().sum::<f64>() / reference.scores.len() as f64);
+    let reference = n.methods.iter().find(|method| method.name == REFERENCE);
+    let reference = reference.map_or(0.0, |reference| mean(&reference.scores));
     Figure::new(title(n))
         .caption(format!("A small transformer on chains of eight operations, {} seeds that chose no rate, every run counted; Student's t over seeds. RLOO's own mean is {reference:.3}. Verifier credit: the first wrong step is known; Q is modelled, V its mean, b* the baseline of least variance. Permuted credit: Q - b* at random steps of the response.", n.study.seeds.evaluation.len()))
         .columns(1)
@@ -169,13 +160,13 @@ fn title(n: &Numbers) -> String {
 /// The name of an arm of version 5 for readers.
 fn label(arm: &str) -> &str {
     match arm {
-        EARLIER_VERIFIER => "verifier credit",
-        EARLIER_PERMUTED => "permuted credit",
+        updates::VERIFIER => "verifier credit",
+        updates::PERMUTED => "permuted credit",
         "grpo" => "GRPO",
         "lambda_paper" => "GRPO-λ as published",
         "lambda_free" => "GRPO-λ, no clamp",
-        EARLIER_TRACE => "trace, mean weight 1",
-        EARLIER_CLAMP => "GRPO with the clamp",
+        updates::TRACE => "trace, mean weight 1",
+        updates::CLAMP => "GRPO with the clamp",
         "vine_ppo" => "VinePPO",
         "prefix_rloo" => "Prefix RLOO",
         "tempo" => "TEMPO",
@@ -187,7 +178,7 @@ fn label(arm: &str) -> &str {
 }
 
 fn of_updates(n: &Numbers) -> Figure {
-    let arms = n.updates.iter().map(|update| update.arm.as_str()).filter(|arm| *arm != EARLIER_REFERENCE);
+    let arms = n.updates.iter().map(|update| update.arm.as_str()).filter(|arm| *arm != updates::REFERENCE);
     let mut arms = distinct(arms);
     let at_start = |arm: &str| n.updates.iter().find(|u| u.arm == arm).map_or(f64::INFINITY, |u| u.noise);
     arms.sort_by(|a, b| at_start(a).total_cmp(&at_start(b)));
@@ -198,8 +189,8 @@ fn of_updates(n: &Numbers) -> Figure {
             .vline(1.0, "RLOO");
         PLACES.iter().zip([-0.24, 0.0, 0.24]).fold(panel, |panel, (place, aside)| {
             let intervals = arms.iter().zip(0..).filter_map(|(arm, k)| {
-                let i = number(n.updates.iter().find(|u| u.arm == *arm && u.place == *place)?);
-                Some((f64::from(k) + aside, i.low, i.mid, i.high))
+                let update = n.updates.iter().find(|u| u.arm == *arm && u.place == *place)?;
+                Some(placed(f64::from(k) + aside, number(update)))
             });
             panel.spans(*place, intervals.collect::<Vec<_>>())
         })

@@ -1,13 +1,19 @@
 //! The direction, the noise and the credit of the updates of version 5's arms, from the recorded sums.
 
-use super::earlier::REFERENCE;
 use super::rows::UpdateRow;
-use crate::experiments::common::distinct;
 use crate::experiments::common::record::recorded;
+use crate::experiments::common::{average, distinct};
 use grpo_lambda_stats::{Interval, t_interval};
 use serde::Deserialize;
 
 pub(super) const RECORDED: &str = include_str!("../../../../../paper/data/chain_updates_runs.csv");
+
+/// Arms of version 5. `oracle` is verifier credit, `Q - b*` with one `p` per batch, and `anti_oracle` the same credit at random steps.
+pub(super) const REFERENCE: &str = "rloo";
+pub(super) const VERIFIER: &str = "oracle";
+pub(super) const PERMUTED: &str = "anti_oracle";
+pub(super) const TRACE: &str = "lambda_mean1";
+pub(super) const CLAMP: &str = "grpo_clamp";
 
 /// The places of a run, in its order.
 pub(super) const PLACES: [&str; 3] = ["start", "middle", "end"];
@@ -52,8 +58,7 @@ pub(super) fn updates(text: &str) -> anyhow::Result<Vec<UpdateRow>> {
             let all: Vec<f64> = own.iter().filter_map(pair).filter(|x| x.is_finite()).collect();
             t_interval(&all, super::LEVEL)
         };
-        let mean =
-            |number: &dyn Fn(&Row) -> f64| own.iter().map(|r| number(r)).sum::<f64>() / own.len() as f64;
+        let mean = |number: fn(&Row) -> f64| average(own.iter().map(|r| number(r)));
         let ranked = own.iter().all(|row| row.rank_correlation.is_some());
         let (noise, cosine) = (over(Row::noise)?, over(Row::cosine)?);
         Some(UpdateRow {
@@ -64,8 +69,8 @@ pub(super) fn updates(text: &str) -> anyhow::Result<Vec<UpdateRow>> {
             cosine: cosine.mid,
             cosine_low: cosine.low,
             cosine_high: cosine.high,
-            credit_after_over_before: mean(&|r| r.credit_after) / mean(&|r| r.credit_before),
-            rank_correlation: ranked.then(|| mean(&|r| r.rank_correlation.unwrap_or(0.0))),
+            credit_after_over_before: mean(|r| r.credit_after) / mean(|r| r.credit_before),
+            rank_correlation: ranked.then(|| mean(|r| r.rank_correlation.unwrap_or(0.0))),
             place,
             arm,
         })

@@ -1,17 +1,15 @@
 //! `clamp`: the effect of clamping advantages at -0.1 on a group, a prompt and a direction.
 
-mod findings;
 mod shown;
 
-use super::common::mdp::{Mdp, method, zoo_mdps};
 use crate::experiment::{Context, Experiment, Parts};
-use findings::findings;
+use crate::experiments::common::mdp::{Mdp, method, zoo_mdps};
 use grpo_lambda::advantage::{Baseline, OutcomeAdvantage as Outcome, Scale, Std};
 use grpo_lambda_mdp::expected::{Expected, ExpectedError, Situation, compare, cosine, implied};
 use grpo_lambda_mdp::zoo::{Random, RandomRewards};
 use grpo_lambda_mdp::{Oracle, RewardKind, Rules, Tabular, Tree};
 use serde::{Serialize, Serializer};
-use shown::{figures, tables};
+use shown::{figures, findings, tables};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "clamp",

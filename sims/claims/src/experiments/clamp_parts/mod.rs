@@ -3,19 +3,17 @@
 //! The runs are recorded: `cargo run --release -p grpo-lambda-control -- study paper/protocols/clamp.toml FILE` trains them, and this claim reads its file. The
 //! arms are those of `clamp_gain`, whose tabular version of the task predicts what is measured here.
 
-mod findings;
 pub(crate) mod shown;
 
 use crate::experiment::{Context, Experiment, Parts};
 use crate::experiments::common::record::recorded;
-use crate::experiments::common::{distinct, mean};
+use crate::experiments::common::{average, grouped, mean};
 use anyhow::Context as _;
-use findings::findings;
 use grpo_lambda::advantage::ClampPart;
 use grpo_lambda_stats::{Interval, chosen_on_the_others};
 use grpo_lambda_trials::{Difference, correct};
 use serde::Deserialize;
-use shown::{figures, tables};
+use shown::{figures, findings, tables};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "clamp_parts",
@@ -37,7 +35,7 @@ const CLAMP: usize = 3;
 type ByArm = [f64; PARTS.len()];
 
 /// All arms under one optimiser and learning rate.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Outcome {
     optimiser: String,
     rate: f64,
@@ -111,18 +109,15 @@ fn from(text: &str, tabular: &str) -> anyhow::Result<Numbers> {
         cells,
         seeds,
         start: [|run: &Run| run.accuracy_before, |run: &Run| run.sampled_before]
-            .map(|level| mean(&runs.iter().map(level).collect::<Vec<_>>())),
+            .map(|level| average(runs.iter().map(level))),
         tabular: tabular_gains(tabular)?,
     })
 }
 
 fn cells(runs: &[Run]) -> anyhow::Result<Vec<Outcome>> {
-    let mut keys = distinct(runs.iter().map(|run| (run.optimiser.as_str(), run.rate)));
-    keys.sort_by(|a, b| b.0.cmp(a.0).then(a.1.total_cmp(&b.1)));
-    let outcome = |&(optimiser, rate): &(&str, f64)| {
-        cell(&runs.iter().filter(|r| r.optimiser == optimiser && r.rate == rate).collect::<Vec<_>>())
-    };
-    let mut cells: Vec<Outcome> = keys.iter().map(outcome).collect::<anyhow::Result<_>>()?;
+    let mut groups = grouped(runs, |run| (run.optimiser.as_str(), run.rate));
+    groups.sort_by(|(a, _), (b, _)| b.0.cmp(a.0).then(a.1.total_cmp(&b.1)));
+    let mut cells: Vec<Outcome> = groups.iter().map(|(_, runs)| cell(runs)).collect::<anyhow::Result<_>>()?;
     over_best_of_grpo(&mut cells);
     correct(cells.iter_mut().flat_map(|c| &mut c.gain[1..]), 0);
     Ok(cells)

@@ -1,12 +1,169 @@
-//! The tables and the figure.
+//! Findings, tables and figures.
 
-use super::{ByArm, CLAMP, Nested, Numbers, Outcome, PARTS};
+use super::{APART, BEYOND, ByArm, CLAMP, Nested, Numbers, Outcome, PARTS};
+use crate::experiment::Finding;
+use crate::experiments::common::claim::{Claim, claim};
 use crate::experiments::common::record::{Record, table};
-use crate::experiments::common::short;
+use crate::experiments::common::{Shown, gains_everywhere, placed, short};
 use crate::figure::{Axis, Figure, Panel, Style};
 use grpo_lambda_stats::Interval;
 use grpo_lambda_stats::table::Table;
+use grpo_lambda_trials::Difference;
 use serde::{Deserialize, Serialize};
+
+/// The places of the arms.
+const REWEIGHTING: usize = 1;
+const OFFSET: usize = 2;
+
+pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
+    vec![at_nested_rates(n), helps(n), parts(n), beyond(n), tabular(n), divergence(n)]
+}
+
+/// Shows these columns of some arms in every cell.
+fn showing(finding: Finding, arms: &[usize], columns: &[&str]) -> Finding {
+    let arms: Vec<&str> = arms.iter().map(|&arm| PARTS[arm].name()).collect();
+    finding.rows("", &[&["optimiser", "rate", "part"], columns].concat()).only("part", &arms)
+}
+
+/// The columns of a gain.
+const GAIN: [&str; 4] = ["gain", "gain_low", "gain_high", "p_holm"];
+
+/// Reads the corrected p.
+fn shown_by(gain: &Difference) -> Shown {
+    Shown::by_p(gain.interval.mid, gain.corrected)
+}
+
+fn place(c: &Outcome) -> String {
+    format!("{} at {}", c.optimiser, short(c.rate))
+}
+
+/// The gain of an arm in every cell, after Holm's correction, with the numbers of cells in which it gains and loses.
+fn shown(n: &Numbers, arm: usize) -> (Vec<Shown>, [usize; 2]) {
+    let shown: Vec<Shown> = n.cells.iter().map(|c| shown_by(&c.gain[arm])).collect();
+    let counts = [Shown::Gain, Shown::Loss].map(|which| which.count(&shown));
+    (shown, counts)
+}
+
+fn helps(n: &Numbers) -> Finding {
+    let (shown, [up, down]) = shown(n, CLAMP);
+    let gaining = n.cells.iter().zip(&shown).filter(|(_, s)| **s == Shown::Gain);
+    let places: Vec<String> = gaining.map(|(c, _)| place(c)).collect();
+    let all = n.cells.len();
+    let verdict = gains_everywhere(
+        &shown,
+        format!(
+            "{}; {up} of {all} settings after Holm's correction; it solves fewer in {down}",
+            places.join(", ")
+        ),
+        format!("in none of {all} settings after Holm's correction; it solves fewer in {down}"),
+    );
+    let statement = "With clamped advantages the transformer solves more additions than with GRPO at every learning \
+        rate, under SGD and under AdamW";
+    showing(claim("helps", statement).verdict(verdict), &[CLAMP], &GAIN)
+        .value("cells", all)
+        .value("cells with a gain", up)
+        .value("paired seeds", n.seeds)
+        .value("share solved at the start", n.start[0])
+        .note("Share of the hundred training problems that the most probable response solves, minus GRPO's; an answer that cannot be graded is wrong.")
+}
+
+/// The finding on gains at the rates that the other seeds choose, all of which are said to be there under every optimiser. It shows those with
+/// these names.
+fn at_chosen_rates(
+    n: &Numbers,
+    claim: Claim,
+    gains: &[usize],
+    counterexample: &str,
+    names: &[&str],
+) -> Finding {
+    let worst = |o: &Nested| gains.iter().map(|&k| shown_by(&o.gains[k])).max().unwrap_or(Shown::Neither);
+    let shown: Vec<Shown> = n.nested.iter().map(worst).collect();
+    let gaining = n.nested.iter().zip(&shown).filter(|(_, s)| **s == Shown::Gain);
+    let optimisers: Vec<&str> = gaining.map(|(o, _)| o.optimiser.as_str()).collect();
+    claim
+        .verdict(gains_everywhere(&shown, optimisers.join(", "), counterexample))
+        .rows("overall", &[&["optimiser", "gain_of"], &GAIN[..]].concat())
+        .only("gain_of", names)
+}
+
+/// Adds the number of seeds, and that of the tests over which the p are corrected.
+fn tested(finding: Finding, n: &Numbers, tests: usize) -> Finding {
+    finding.value("paired seeds", n.seeds).value("tests corrected for", tests)
+}
+
+fn at_nested_rates(n: &Numbers) -> Finding {
+    let statement = "With clamped advantages the transformer solves more additions than with GRPO if each seed's \
+        learning rate is chosen on the other seeds, under SGD and under AdamW";
+    let neither = "under neither after Holm's correction";
+    let claim = claim("at_nested_rates", statement);
+    let finding = at_chosen_rates(n, claim, &[CLAMP - 1], neither, &[PARTS[CLAMP].name()]);
+    let finding = finding.each(&n.nested, |finding, o| {
+        finding
+            .value(format!("{}: GRPO", o.optimiser), o.accuracy[0])
+            .value(format!("{}: the clamp", o.optimiser), o.accuracy[CLAMP])
+    });
+    tested(finding, n, n.nested.len())
+        .note("Share of the hundred training problems that the most probable response solves, and its gain. Rates are chosen on the other seeds, for each arm; p is of sign flips. This comparison was fixed after the runs had been seen.")
+}
+
+fn parts(n: &Numbers) -> Finding {
+    let statement = "The clamp gains by its contrast within a group, which re-weights prompts: this part alone gains, \
+        and more than the offset alone";
+    let neither = "no optimiser shows both: that the contrast gains, and that it gains more than the offset";
+    let names = [PARTS[REWEIGHTING].name(), PARTS[OFFSET].name(), OTHERS[1]];
+    let finding = at_chosen_rates(n, claim("parts", statement), &[REWEIGHTING - 1, APART], neither, &names);
+    let finding = finding.each([REWEIGHTING, OFFSET], |finding, arm| {
+        let (_, [more, less]) = shown(n, arm);
+        let name = PARTS[arm].name();
+        finding.value(format!("{name}, cells with a gain"), more).value(format!("{name}, with a loss"), less)
+    });
+    tested(finding, n, 3 * n.nested.len()).value("cells", n.cells.len()).note(format!(
+        "The difference of the parts is corrected over {} tests; cells have Holm's correction.",
+        n.nested.len()
+    ))
+}
+
+fn beyond(n: &Numbers) -> Finding {
+    let claim = claim("beyond", "Together the two parts gain more than the sum of what each gains alone");
+    let neither = "not shown under either optimiser after Holm's correction";
+    tested(at_chosen_rates(n, claim, &[BEYOND], neither, &[OTHERS[0]]), n, 3 * n.nested.len())
+}
+
+/// The clamp's gain in the tabular version at the same multiple of the reference rate.
+fn in_tabular(n: &Numbers, c: &Outcome) -> Option<f64> {
+    let same = n.tabular.iter().find(|(o, ratio, _)| *o == c.optimiser && (ratio - c.ratio).abs() < 1e-9);
+    same.map(|(_, _, gain)| gain.mid)
+}
+
+fn tabular(n: &Numbers) -> Finding {
+    let pairs: Vec<(&Outcome, f64)> = n.cells.iter().filter_map(|c| Some((c, in_tabular(n, c)?))).collect();
+    let same = |(c, tabular): &&(&Outcome, f64)| (c.gain[CLAMP].interval.mid > 0.0) == (*tabular > 0.0);
+    let agree = pairs.iter().filter(same).count();
+    let statement = "The tabular version of the task predicts the sign of the clamp's gain at each multiple of the best rate";
+    let detail = format!("in {agree} of {} settings", pairs.len());
+    claim("tabular", statement)
+        .holds_or(agree == pairs.len() && !pairs.is_empty(), detail)
+        .value("cells", pairs.len())
+        .value("cells of one sign", agree)
+        .each(&pairs, |finding, (c, tabular)| finding.value(format!("tabular, {}", place(c)), tabular))
+        .note("The gain of the tabular version is that of `clamp_gain` with the shared network, in area; a coin would agree in half of the cells.")
+}
+
+fn divergence(n: &Numbers) -> Finding {
+    let less = n.cells.iter().filter(|c| c.kl[CLAMP] < c.kl[0]).count();
+    let finding = claim(
+        "divergence",
+        "The clamp keeps the policy nearer to the start (mean log π/π_start of its own tokens)",
+    )
+    .holds_when(
+        less == n.cells.len(),
+        2 * less > n.cells.len(),
+        format!("in {less} of {} settings", n.cells.len()),
+        format!("only in {less} of {} settings", n.cells.len()),
+    );
+    showing(finding, &[0, CLAMP], &["kl", "entropy", "grad_norm"])
+        .note("Divergence and entropy in nats per token.")
+}
 
 fn row(c: &Outcome, arm: usize, seeds: usize) -> Record {
     let level = |level: ByArm| Some(level[arm]).filter(|x| x.is_finite());
@@ -91,8 +248,8 @@ fn gains(o: &Nested, cells: &[&Outcome]) -> Panel {
     let arms = PARTS.iter().enumerate().skip(1);
     let drawn = arms.fold(panel, |panel, (arm, part)| {
         let by_rate = cells.iter().map(|c| c.gain[arm].interval).chain([o.gains[arm - 1].interval]);
-        let at = |k: usize| k as f64 + 0.2 * (arm as f64 - 2.0);
-        panel.intervals(part.name(), by_rate.enumerate().map(|(k, g)| (at(k), g.low, g.mid, g.high)))
+        let aside = 0.2 * (arm as f64 - 2.0);
+        panel.intervals(part.name(), by_rate.enumerate().map(|(k, gain)| placed(k as f64 + aside, gain)))
     });
     drawn.hline(0.0, "GRPO")
 }
@@ -105,4 +262,61 @@ fn levels(o: &Nested, cells: &[&Outcome]) -> Panel {
         let points = || cells.iter().map(|c| (c.rate, c.accuracy[arm]));
         panel.styled_line(part.name(), Style::Solid, points()).points(part.name(), points())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiments::common::words;
+    use grpo_lambda_stats::Interval;
+
+    fn numbers(gains: [f64; 4], p_holm: f64, kl: f64, tabular: f64) -> Numbers {
+        let at = |mid: f64| Interval { low: mid - 0.01, mid, high: mid + 0.01, level: 0.95 };
+        let difference = |mid: f64| {
+            let interval = at(mid);
+            Difference { values: vec![mid; 2], interval, narrow: interval, p: p_holm, corrected: p_holm }
+        };
+        let cell = |optimiser: &str| Outcome {
+            optimiser: optimiser.into(),
+            rate: 1.0,
+            ratio: 1.0,
+            gain: gains.map(difference).to_vec(),
+            kl: [0.5, 0.5, 0.5, kl],
+            ..Outcome::default()
+        };
+        let (beyond, apart) = (gains[3] - gains[2] - gains[1], gains[1] - gains[2]);
+        let all = [gains[1], gains[2], gains[3], beyond, apart];
+        let nested = |optimiser: &str| Nested {
+            optimiser: optimiser.into(),
+            gains: all.map(difference),
+            accuracy: gains.map(|g| 0.5 + g),
+        };
+        Numbers {
+            nested: ["SGD", "AdamW"].map(nested).to_vec(),
+            cells: ["SGD", "AdamW"].map(cell).to_vec(),
+            seeds: 12,
+            start: [0.2; 2],
+            tabular: ["SGD", "AdamW"].map(|o| (o.to_owned(), 1.0, at(tabular))).to_vec(),
+        }
+    }
+
+    #[test]
+    fn each_verdict_follows_its_own_numbers() {
+        let verdicts = |n: Numbers| words(&findings(&n));
+        assert_eq!(verdicts(numbers([0.0, 0.2, 0.05, 0.3], 0.001, 0.3, 0.1)), ["Holds"; 6]);
+        assert_eq!(verdicts(numbers([0.0, 0.05, 0.2, -0.2], 0.001, 0.7, 0.1)), ["Fails"; 6]);
+        let unclear = verdicts(numbers([0.0, 0.2, 0.05, 0.3], 0.2, 0.3, 0.1));
+        assert_eq!(
+            unclear,
+            ["Inconclusive", "Inconclusive", "Inconclusive", "Inconclusive", "Holds", "Holds"]
+        );
+        let mut equal = numbers([0.0, 0.2, 0.05, 0.3], 0.001, 0.3, 0.1);
+        equal.nested.iter_mut().for_each(|o| o.gains[APART].corrected = 0.2);
+        assert_eq!(verdicts(equal)[2], "Inconclusive", "both parts gain, and neither is shown to gain more");
+        let mut doubtful = numbers([0.0, 0.2, 0.05, 0.3], 0.001, 0.3, 0.1);
+        doubtful.cells[0].gain.iter_mut().for_each(|g| g.corrected = 0.2);
+        doubtful.nested[0].gains.iter_mut().for_each(|g| g.corrected = 0.2);
+        let half = verdicts(doubtful);
+        assert_eq!(half[..4], ["Holds when"; 4]);
+    }
 }

@@ -1,17 +1,15 @@
 //! `clip_form`: PPO's clip, the one Algorithms 1 and 2 print, and the two-sided one.
 
-mod findings;
 mod shown;
 
-use super::common::mdp::{Mdp, method};
-use super::common::{gap, largest, norm};
 use crate::experiment::{Context, Experiment, Parts};
-use findings::findings;
+use crate::experiments::common::mdp::{Mdp, method};
+use crate::experiments::common::{gap, largest, norm};
 use grpo_lambda::surrogate::{Surrogate, ValueAndSlope};
 use grpo_lambda_mdp::expected::{Situation, cosine, implied};
 use grpo_lambda_mdp::{Oracle, Tabular, Tree, zoo};
 use serde::Serialize;
-use shown::{figures, tables};
+use shown::{figures, findings, tables};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "clip_form",
@@ -156,7 +154,7 @@ fn on_policy() -> anyhow::Result<OnPolicy> {
 }
 
 /// The expected update of a form after the policy has moved along the gradient since sampling.
-#[derive(Clone, Serialize)]
+#[derive(Clone, Default, Serialize)]
 struct AfterStep {
     mdp: &'static str,
     /// The change of the largest logit, in nats.
@@ -191,7 +189,7 @@ fn off_policy() -> anyhow::Result<Vec<AfterStep>> {
 const DISTANCE_MDP: &str = "noisy";
 
 /// A policy after some expected updates on groups of the first one, against that one.
-#[derive(Clone, Copy, Serialize)]
+#[derive(Clone, Copy, Default, Serialize)]
 struct Distance {
     mdp: &'static str,
     form: &'static str,

@@ -1,22 +1,7 @@
 //! Panels of typed rows: what is drawn against what, by which name and in which panel, said once.
 
+use super::grouped;
 use crate::figure::{Axis, Figure, Panel, Style};
-
-/// The rows that share a key, keys in the order of the first ones.
-pub(crate) fn grouped<R, K: PartialEq>(
-    rows: impl IntoIterator<Item = R>,
-    key: impl Fn(&R) -> K,
-) -> Vec<(K, Vec<R>)> {
-    let mut groups: Vec<(K, Vec<R>)> = Vec::new();
-    for row in rows {
-        let own = key(&row);
-        match groups.iter_mut().find(|(known, _)| *known == own) {
-            Some((_, rows)) => rows.push(row),
-            None => groups.push((own, vec![row])),
-        }
-    }
-    groups
-}
 
 /// Panels, each with its rows.
 pub(crate) struct Chart<R>(Vec<(Panel, Vec<R>)>);

@@ -3,6 +3,7 @@
 use super::norm;
 use grpo_lambda::group::{Group, Response};
 use grpo_lambda::methods::{self, BatchLoss, Method};
+use grpo_lambda_mdp::expected::{Situation, implied_mean};
 use grpo_lambda_mdp::zoo::{self, Family, Random};
 use grpo_lambda_mdp::{Oracle, Tabular, Tree};
 
@@ -57,6 +58,16 @@ pub(crate) fn seeds(seed: u64) -> impl Iterator<Item = u64> {
 /// A registered method by name and settings.
 pub(crate) fn method(name: &str, settings: &str) -> anyhow::Result<Box<dyn Method>> {
     Ok(methods::parse(name, settings)?.method)
+}
+
+/// The expected update of a registered method on groups of a policy, by [`implied_mean`].
+pub(crate) fn mean_update(
+    (name, settings): (&str, &str),
+    (tree, policy): (&Tree, &Tabular),
+    group: usize,
+) -> anyhow::Result<Vec<f64>> {
+    let method = method(name, settings)?;
+    Ok(implied_mean(method.as_ref(), &Situation::on_policy(tree, policy, group))?)
 }
 
 /// A group whose responses have these rewards and sampling log-probabilities.

@@ -1,10 +1,14 @@
 //! Code shared by several experiments.
 
 pub(crate) mod chart;
+pub(crate) mod claim;
 pub(crate) mod mdp;
 pub(crate) mod record;
 
-use crate::experiment::{Finding, Verdict};
+use crate::experiment::Verdict;
+#[cfg(test)]
+pub(crate) use claim::{words, words_after};
+
 use crate::figure::Mark;
 use grpo_lambda_stats::Interval;
 use grpo_lambda_stats::table::significant;
@@ -14,17 +18,6 @@ use rand_chacha::ChaCha8Rng;
 /// `Holds` if `ok`, else `Fails` with the counterexample.
 pub(crate) fn holds_or(ok: bool, counterexample: impl Into<String>) -> Verdict {
     if ok { Verdict::Holds } else { Verdict::Fails(counterexample.into()) }
-}
-
-/// `Holds` if the worst of some differences is at most `tolerance`, else `Fails` with it.
-pub(crate) fn all_within(tolerance: f64, worst: f64) -> Verdict {
-    holds_or(worst <= tolerance, format!("off by {}", short(worst)))
-}
-
-/// The finding on an identity whose two sides differ by at most this.
-pub(crate) fn identity(key: &str, statement: &str, largest: f64) -> Finding {
-    let finding = Finding::new(key, statement, all_within(EXACT, largest));
-    finding.value("largest difference", rounding_error(largest))
 }
 
 /// `Holds` if it does everywhere, `HoldsWhen` if it does exactly under the condition, else `Fails`.
@@ -41,12 +34,12 @@ pub(crate) fn holds_when(
     }
 }
 
-/// An effect in one case, as its test shows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// An effect in one case, as its test shows it; the greatest of several is the worst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Shown {
     Gain,
-    Loss,
     Neither,
+    Loss,
 }
 
 impl Shown {
@@ -88,6 +81,16 @@ pub(crate) fn gains_everywhere(
     holds_when(gains == cases.len(), gains > 0, condition, counterexample)
 }
 
+/// `Fails` with the names of those that are wrong, `Inconclusive` with those of which nothing is shown, else `Holds`.
+pub(crate) fn unless(wrong: (&str, &[String]), open: (&str, &[String])) -> Verdict {
+    let named = |(what, names): (&str, &[String])| format!("{what}: {}", names.join("; "));
+    match (wrong.1.is_empty(), open.1.is_empty()) {
+        (false, _) => Verdict::Fails(named(wrong)),
+        (true, false) => Verdict::Inconclusive(named(open)),
+        (true, true) => Verdict::Holds,
+    }
+}
+
 /// The verdict on ratios that are said to lie within a range: an interval wholly outside refutes it, one that reaches
 /// beyond leaves it open.
 pub(crate) fn within_range(ratios: &[(&str, Interval)], [low, high]: [f64; 2]) -> Verdict {
@@ -99,23 +102,6 @@ pub(crate) fn within_range(ratios: &[(&str, Interval)], [low, high]: [f64; 2]) -
         (true, false) => Verdict::Inconclusive("the intervals reach beyond that range".into()),
         (true, true) => Verdict::Holds,
     }
-}
-
-/// The words of the verdicts: for tests that feed findings with made-up numbers.
-#[cfg(test)]
-pub(crate) fn words(findings: &[Finding]) -> Vec<&'static str> {
-    findings.iter().map(|f| f.verdict.word()).collect()
-}
-
-/// The words of the verdicts on made-up numbers after a change.
-#[cfg(test)]
-pub(crate) fn words_after<Numbers>(
-    mut numbers: Numbers,
-    findings: fn(&Numbers) -> Vec<Finding>,
-    change: fn(&mut Numbers),
-) -> Vec<&'static str> {
-    change(&mut numbers);
-    words(&findings(&numbers))
 }
 
 pub(crate) fn short(x: f64) -> String {
@@ -147,6 +133,27 @@ pub(crate) fn ratio(i: Interval) -> String {
 /// A heat map whose cells are written out.
 pub(crate) fn heat(values: Vec<Vec<f64>>, range: (f64, f64), diverging: bool, label: &str) -> Mark {
     Mark::HeatMap { values, annotate: true, range: Some(range), diverging, label: label.into() }
+}
+
+/// The rows that share a key, keys in the order of the first ones.
+pub(crate) fn grouped<R, K: PartialEq>(
+    rows: impl IntoIterator<Item = R>,
+    key: impl Fn(&R) -> K,
+) -> Vec<(K, Vec<R>)> {
+    let mut groups: Vec<(K, Vec<R>)> = Vec::new();
+    for row in rows {
+        let own = key(&row);
+        match groups.iter_mut().find(|(known, _)| *known == own) {
+            Some((_, rows)) => rows.push(row),
+            None => groups.push((own, vec![row])),
+        }
+    }
+    groups
+}
+
+/// The sizes for which something is so, as words.
+pub(crate) fn sizes_where(sizes: &[usize], is: impl Fn(usize) -> bool) -> Vec<String> {
+    sizes.iter().filter(|&&size| is(size)).map(usize::to_string).collect()
 }
 
 /// Every value once, in the order of the first ones.
@@ -213,6 +220,11 @@ pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
+/// The mean of numbers that are made on the way.
+pub(crate) fn average(values: impl IntoIterator<Item = f64>) -> f64 {
+    mean(&values.into_iter().collect::<Vec<_>>())
+}
+
 /// The `p` quantile by linear interpolation of the sorted values.
 pub(crate) fn quantile(values: &[f64], p: f64) -> f64 {
     let mut sorted = values.to_vec();
@@ -220,6 +232,14 @@ pub(crate) fn quantile(values: &[f64], p: f64) -> f64 {
     let at = p * (sorted.len() - 1) as f64;
     let (low, high) = (sorted[at.floor() as usize], sorted[at.ceil() as usize]);
     low + (high - low) * at.fract()
+}
+
+/// The ratio of two means over the same draws, with its standard error.
+pub(crate) fn ratio_of_means(ours: &[f64], base: &[f64]) -> (f64, f64) {
+    let (n, level) = (ours.len() as f64, mean(base));
+    let ratio = mean(ours) / level;
+    let spread: f64 = ours.iter().zip(base).map(|(a, b)| (a - ratio * b).powi(2)).sum();
+    (ratio, (spread / (n - 1.0) / n).sqrt() / level)
 }
 
 /// The median, `None` where it is not finite.
@@ -232,6 +252,11 @@ pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
 /// The values with their positions: a line over tokens.
 pub(crate) fn indexed(values: &[f64]) -> impl Iterator<Item = (f64, f64)> + '_ {
     values.iter().enumerate().map(|(k, &v)| (k as f64, v))
+}
+
+/// An interval at a place of a panel.
+pub(crate) fn placed(x: f64, i: Interval) -> (f64, f64, f64, f64) {
+    (x, i.low, i.mid, i.high)
 }
 
 /// The generator of a run's stream `stream`.

@@ -1,6 +1,7 @@
 //! Rows of tables whose columns a run decides, and recorded tables, which this program only reads. Rows with known
 //! columns are structs (`Table::from_rows`).
 
+use super::at_least_exact;
 use anyhow::Context as _;
 use grpo_lambda_stats::Interval;
 use grpo_lambda_stats::table::{Cell, Table};
@@ -36,13 +37,18 @@ impl Record {
 }
 
 /// `yes` or `no` in a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Yes(pub(crate) bool);
 
 impl Serialize for Yes {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(yes(self.0))
     }
+}
+
+/// Serializes a rounding error as its bound; see [`at_least_exact`].
+pub(crate) fn bounded<S: Serializer>(difference: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(at_least_exact(*difference))
 }
 
 /// The table of some records, which have the same columns.

@@ -1,15 +1,13 @@
 //! `credit_profile`: the on-policy weight of each token under every variant of GRPO-lambda.
 
-mod findings;
 mod shown;
 
-use super::common::mdp::{evaluate, group, on_policy_weights};
-use super::common::{difference, gap, largest, mean, norm};
 use crate::experiment::{Context, Experiment, Parts};
-use findings::findings;
+use crate::experiments::common::mdp::{evaluate, group, on_policy_weights};
+use crate::experiments::common::{average, difference, gap, largest, mean, norm};
 use grpo_lambda::trace::Style;
 use serde::Serialize;
-use shown::{figures, tables};
+use shown::{figures, findings, tables};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "credit_profile",
@@ -49,7 +47,7 @@ struct Weighed {
 }
 
 /// The size of the policy gradient at one length, against GRPO's.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct GradientSize {
     tokens: usize,
     lambda: f64,
@@ -132,18 +130,16 @@ impl GradientSize {
         };
         let settings = format!("lambda={lambda} style={style}");
         let weights = on_policy_weights(&settings, &ragged_logps(len))?;
-        let (ours, grpo) = (
-            gradient_norms("grpo_lambda", &format!("clamp=none {settings}"), len)?,
-            gradient_norms("grpo", "reduction=token_mean", len)?,
-        );
-        let factor = ours.policy / grpo.policy;
+        let [policy, kl] = gradient_norms("grpo_lambda", &format!("clamp=none {settings}"), len)?;
+        let [of_grpo, kl_of_grpo] = gradient_norms("grpo", "reduction=token_mean", len)?;
+        let factor = policy / of_grpo;
         Ok(GradientSize {
             tokens: len,
             lambda,
             style,
             factor,
             effective_beta: BETA / factor,
-            kl: ours.kl / grpo.kl,
+            kl: kl / kl_of_grpo,
             error: gap(&weights, &formula) / formula[0],
         })
     }
@@ -161,14 +157,8 @@ fn geometric_sums(style: Style, lambda: f64, len: usize) -> Vec<f64> {
     (0..len).map(column).collect()
 }
 
-struct Norms {
-    /// Mean absolute component of the policy gradient of one response.
-    policy: f64,
-    /// Euclidean norm of the KL gradient.
-    kl: f64,
-}
-
-fn gradient_norms(name: &str, settings: &str, len: usize) -> anyhow::Result<Norms> {
+/// The mean absolute component of the policy gradient of one response, and the Euclidean norm of its KL gradient.
+fn gradient_norms(name: &str, settings: &str, len: usize) -> anyhow::Result<[f64; 2]> {
     let logps = vec![ragged_logps(len); 2];
     let mut pair = group(&[1.0, 0.0], &logps);
     for response in &mut pair.responses {
@@ -179,10 +169,7 @@ fn gradient_norms(name: &str, settings: &str, len: usize) -> anyhow::Result<Norm
     };
     let policy = gradient(settings)?;
     let total = gradient(&format!("{settings} beta={BETA}"))?;
-    Ok(Norms {
-        policy: policy.iter().map(|p| p.abs()).sum::<f64>() / len as f64,
-        kl: norm(&difference(&total, &policy)),
-    })
+    Ok([average(policy.iter().map(|p| p.abs())), norm(&difference(&total, &policy))])
 }
 
 fn by_length() -> anyhow::Result<Vec<Profile>> {

@@ -1,13 +1,141 @@
-//! The tables and the figures.
+//! Findings, tables and figures.
 
-use super::findings::paper_factors;
-use super::{BETA, GradientSize, LEN, Numbers, Weighed};
-use crate::experiment::CASES;
+use super::{BETA, GradientSize, LEN, Numbers, Q, Weighed};
+use crate::experiment::{CASES, Finding};
 use crate::experiments::common::chart::chart;
+use crate::experiments::common::claim::{claim, quoted};
 use crate::experiments::common::record::{Record, table};
-use crate::experiments::common::{indexed, mean};
+use crate::experiments::common::{EXACT, extremes, gap, indexed, largest, mean, rounding_error, short};
 use crate::figure::{Axis, Figure};
+use crate::sentences::SentenceId;
 use grpo_lambda_stats::table::Table;
+
+pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
+    let all: [fn(&Numbers) -> Finding; 8] = [
+        same_reweighting,
+        decay,
+        larger_gradients,
+        kl_grows_along,
+        early_as_late,
+        td_errors,
+        unit_mean,
+        closed_form,
+    ];
+    all.map(|finding| finding(n)).into()
+}
+
+/// The sizes at the paper's best λ and its lengths: those of its 1.5B and 3B models, and of its 7B model.
+pub(super) fn paper_sizes(n: &Numbers) -> Vec<&GradientSize> {
+    n.sizes.iter().filter(|s| s.lambda == 0.99 && [256, 768].contains(&s.tokens)).collect()
+}
+
+/// The least and the greatest factor at the paper's lengths.
+pub(super) fn paper_factors(n: &Numbers) -> (f64, f64) {
+    extremes(paper_sizes(n).iter().map(|s| s.factor))
+}
+
+/// The soft clamp at the flat log-probability of -0.5.
+fn soft_clamp() -> f64 {
+    1.0 + 1.0 / (1.0 + 1.5f64.exp())
+}
+
+fn same_reweighting(n: &Numbers) -> Finding {
+    let unclamped: Vec<f64> = n.weight.iter().map(|w| w / soft_clamp()).collect();
+    let reversed: Vec<f64> = n.trace.iter().rev().map(|c| c * soft_clamp()).collect();
+    quoted(SentenceId::WeightIsTrace)
+        .holds_or(
+            gap(&n.trace, &unclamped) < EXACT,
+            format!(
+                "they are time reversals of each other, w_t = c_(T-1-t): at T = {LEN}, λ = {Q} ϵ-trace weighs token 0 \
+                 with {} and the last with {}, ϵ-weight's w with {} and {}",
+                short(n.trace[0]),
+                short(n.trace[LEN - 1]),
+                short(unclamped[0]),
+                short(unclamped[LEN - 1])
+            ),
+        )
+        .value("relative error of the reversal", rounding_error(gap(&n.weight, &reversed) / reversed[LEN - 1]))
+        .value("factor of ϵ-weight's soft clamp at log π = -0.5", soft_clamp())
+        .note("Style recent, on-policy, δ_t = A_NAE.")
+}
+
+fn decay(n: &Numbers) -> Finding {
+    quoted(SentenceId::ExponentialDecay)
+        .holds_or(
+            !n.trace.windows(2).all(|w| w[0] > w[1]),
+            format!(
+                "summed over the ratios it enters, a token's weight grows going back in time, c_k = (1 - q^(T-k))/(1 \
+                 - q): {} at the last token, {} at T/2, {} at token 0",
+                short(n.trace[LEN - 1]),
+                short(n.trace[LEN / 2]),
+                short(n.trace[0])
+            ),
+        )
+        .note(format!("T = {LEN}, λ = {Q}; the decay holds inside each single ratio only."))
+}
+
+fn larger_gradients(n: &Numbers) -> Finding {
+    let (low, high) = paper_factors(n);
+    quoted(SentenceId::LargerGradients)
+        .holds_or(low > 1.0, format!("smallest factor {}", short(low)))
+        .value("least factor at the paper's lengths and λ = 0.99", low)
+        .value("greatest", high)
+        .rows("", &["tokens", "style", "mean_weight", "effective_beta"])
+        .only("lambda", &[0.99])
+        .only("tokens", &[256, 768])
+}
+
+fn kl_grows_along(n: &Numbers) -> Finding {
+    let (low, high) = paper_factors(n);
+    let kl_same = paper_sizes(n).iter().all(|s| (s.kl - 1.0).abs() < 1e-9);
+    claim(
+        "kl_grows_along",
+        "The KL term grows with the policy term, so that β = 0.04 means the same for GRPO and GRPO-λ",
+    )
+    .holds_or(!kl_same || high < 1.0 + EXACT, "the KL gradient stays that of GRPO")
+    .value("least effective β", BETA / high)
+    .value("greatest", BETA / low)
+}
+
+fn early_as_late(n: &Numbers) -> Finding {
+    let (first, last) = (n.both[0], n.both[LEN - 1]);
+    claim(
+        "early_as_late",
+        "Under the style both, \"early tokens are considered as important as the late ones\" (in the update)",
+    )
+    .holds_or((first - last).abs() < EXACT, "the first token weighs more")
+    .value("weight of token 0", first)
+    .value("of the last", last)
+    .note(format!("T = {LEN}, λ = {Q}; c_0 = T for every λ."))
+}
+
+fn td_errors(n: &Numbers) -> Finding {
+    let gae: Vec<f64> = (0..LEN).map(|t| Q.powi((LEN - 1 - t) as i32)).collect();
+    claim(
+        "td_errors",
+        "With the TD errors of a constant critic (delta=terminal) the weights are \
+         GAE's λ^(T-1-t), rising towards the end",
+    )
+    .identity(gap(&n.terminal, &gae))
+    .value("first and last weight", [n.terminal[0], n.terminal[LEN - 1]])
+    .value("with a constant δ", [n.trace[0], n.trace[LEN - 1]])
+}
+
+fn unit_mean(n: &Numbers) -> Finding {
+    let normalised = n.variants.iter().filter(|r| r.variant.normalise == "mean");
+    let off = largest(normalised.map(|r| (mean(&r.weights) - 1.0).abs()));
+    claim("unit_mean", "Our setting normalise=mean makes the on-policy weights average 1").identity(off)
+}
+
+fn closed_form(n: &Numbers) -> Finding {
+    let worst = largest(n.variants.iter().map(|r| r.error));
+    let geometric = largest(n.sizes.iter().map(|s| s.error));
+    claim("closed_form", "The on-policy weights of every variant equal its closed form")
+        .all_within(1e-11, worst.max(geometric))
+        .value("variants", n.variants.len())
+        .value("largest error relative to the largest weight", rounding_error(worst))
+        .value("of geometric sums, T up to 2048", rounding_error(geometric))
+}
 
 pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
     let variant = |Weighed { variant, weights, error }: &Weighed| {
@@ -74,4 +202,49 @@ fn scale(n: &Numbers) -> Figure {
         s.effective_beta
     });
     betas.hline(BETA, "GRPO").on(factors.on(figure))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Variant, Weighed};
+    use super::*;
+    use crate::experiments::common::{words, words_after};
+
+    /// GRPO-lambda as the text has it: every weight 1, and larger gradients with a KL term that grows along.
+    fn as_claimed() -> Numbers {
+        let size =
+            |tokens| GradientSize { tokens, lambda: 0.99, factor: 2.0, kl: 2.0, ..GradientSize::default() };
+        let ones = || vec![1.0; LEN];
+        let weighed = |variant| Weighed { variant, weights: ones(), error: 0.0 };
+        Numbers {
+            variants: Variant::every().into_iter().map(weighed).collect(),
+            sizes: [256, 768].map(size).into(),
+            trace: ones(),
+            both: ones(),
+            terminal: (0..LEN).map(|t| Q.powi((LEN - 1 - t) as i32)).collect(),
+            weight: vec![soft_clamp(); LEN],
+            by_length: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn all_hold_where_the_numbers_are_as_claimed() {
+        assert_eq!(words(&findings(&as_claimed())), ["Holds"; 8]);
+    }
+
+    #[test]
+    fn each_verdict_follows_its_own_numbers() {
+        let failing = |change| {
+            let words = words_after(as_claimed(), findings, change);
+            (0..words.len()).filter(|&i| words[i] == "Fails").collect::<Vec<_>>()
+        };
+        assert_eq!(failing(|n| n.weight[3] = 2.0), [0]);
+        assert_eq!(failing(|n| n.trace = (0..LEN).map(|k| (LEN - k) as f64).collect()), [0, 1]);
+        assert_eq!(failing(|n| n.sizes[0].factor = 0.5), [2]);
+        assert_eq!(failing(|n| n.sizes.iter_mut().for_each(|s| s.kl = 1.0)), [3]);
+        assert_eq!(failing(|n| n.both[0] = 256.0), [4]);
+        assert_eq!(failing(|n| n.terminal[0] = 1.0), [5]);
+        assert_eq!(failing(|n| n.variants.iter_mut().for_each(|r| r.weights[0] = 2.0)), [6]);
+        assert_eq!(failing(|n| n.sizes[1].error = 1e-3), [7]);
+    }
 }

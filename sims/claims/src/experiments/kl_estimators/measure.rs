@@ -2,12 +2,13 @@
 
 use super::{ESTIMATORS, K1, divergence, forward, moments, reverse, value};
 use crate::experiments::common::mdp::{Mdp, method};
-use crate::experiments::common::{EXACT, cosine, difference, gap, largest, norm, quantile};
+use crate::experiments::common::record::bounded;
+use crate::experiments::common::{cosine, difference, gap, largest, norm, quantile};
 use grpo_lambda::kl::Kl;
 use grpo_lambda_mdp::expected::{Situation, implied};
 use grpo_lambda_mdp::zoo::full_tree;
 use grpo_lambda_mdp::{Oracle, Tabular, Tree};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 pub(super) const SCALES: [f64; 8] = [0.03, 0.1, 0.3, 0.5, 1.0, 1.5, 2.0, 3.0];
 
@@ -29,6 +30,7 @@ impl Pair {
 }
 
 /// The identities on all pairs, and the gap of the two gradients by distance.
+#[derive(Default)]
 pub(super) struct States {
     pub(super) pairs: usize,
     pub(super) at_scales: Vec<AtScale>,
@@ -68,14 +70,7 @@ struct Sample {
 }
 
 pub(super) fn states(pairs: usize, seed: u64) -> anyhow::Result<States> {
-    let mut found = States {
-        pairs: SCALES.len() * pairs,
-        at_scales: Vec::new(),
-        identities: [0.0; 4],
-        values: 0.0,
-        k2_value: 0.0,
-        lowest: (1.0, 0.0),
-    };
+    let mut found = States { pairs: SCALES.len() * pairs, lowest: (1.0, 0.0), ..States::default() };
     for scale in SCALES {
         let mut kls = Vec::new();
         let mut samples: [Vec<Sample>; 4] = Default::default();
@@ -188,13 +183,8 @@ pub(super) struct Row {
     /// Norm over that of `∇KL(π||ref)`.
     pub(super) norm_ratio: f64,
     /// The largest difference from the gradients per state, summed over visits.
-    #[serde(rename = "difference_per_state_below", serialize_with = "at_least_exact")]
+    #[serde(rename = "difference_per_state_below", serialize_with = "bounded")]
     pub(super) off: f64,
-}
-
-/// Serializes rounding errors as their bound.
-fn at_least_exact<S: Serializer>(x: &f64, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_f64(if *x < EXACT { EXACT } else { *x })
 }
 
 /// An MDP with two policies, their oracles and the gradients of both divergences between their responses.

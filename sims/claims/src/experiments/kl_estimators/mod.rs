@@ -7,16 +7,14 @@
 //! Over whole responses the loss sums these with the visits of π held fixed, which is not the gradient of the KL
 //! between the distributions of responses.
 
-mod findings;
 mod measure;
 mod shown;
 
 use crate::experiment::{Context, Experiment, Parts};
 use crate::experiments::common::{EXACT, cosine, difference, gap, norm};
-use findings::findings;
 use grpo_lambda::kl::Kl;
 use measure::{OffPolicy, Responses, States, off_policy, responses, states};
-use shown::{figures, tables};
+use shown::{figures, findings, tables};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "kl_estimators",
@@ -96,6 +94,7 @@ const PUBLISHED_REVERSE: [f64; 3] = [0.0033, 0.2365, -0.2398];
 const PUBLISHED_K3: [f64; 3] = [0.1509, 0.2927, -0.4436];
 
 /// A worked case: one state with three actions.
+#[derive(Default)]
 struct Hand {
     rows: Vec<Gradient>,
     /// The largest difference from the published table.

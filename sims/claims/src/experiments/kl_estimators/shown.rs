@@ -1,11 +1,115 @@
-//! The tables and the figure.
+//! Findings, tables and figures.
 
-use super::measure::{AtScale, MDPS, SCALES};
+use super::measure::{AtScale, MDPS, Row, SCALES};
 use super::{Gradient, Numbers};
+use crate::experiment::Finding;
+use crate::experiments::common::claim::claim;
 use crate::experiments::common::record::{Record, table};
-use crate::experiments::common::{EXACT, indexed};
+use crate::experiments::common::{EXACT, extremes, indexed, largest, rounding_error, short};
 use crate::figure::{Axis, Figure, Panel, Style};
 use grpo_lambda_stats::table::Table;
+
+pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
+    let all: [fn(&Numbers) -> Finding; 7] =
+        [k3_as_loss, worked_table, identities, off_policy, sign_of_beta, summed_over_visits, whole_responses];
+    all.map(|finding| finding(n)).into()
+}
+
+fn k3_as_loss(n: &Numbers) -> Finding {
+    let s = &n.states;
+    let (cosine, kl) = s.lowest;
+    claim("k3_as_loss", "k3 as a loss term descends the divergence that it estimates, KL(π||ref)")
+        .holds_or(cosine > 1.0 - 1e-9, "E[∇k3] = π - ref = ∇KL(ref||π), the other divergence")
+        .value("random pairs of 3-action softmax policies", s.pairs)
+        .value("lowest cosine with ∇KL(π||ref)", cosine)
+        .value("its KL", kl)
+        .value("largest difference from ∇KL(ref||π)", rounding_error(s.identities[2]))
+        .value("largest difference of E[k1], E[k3], E[ρ k3] from KL(π||ref)", rounding_error(s.values))
+        .value("of E[k2]", s.k2_value)
+}
+
+fn worked_table(n: &Numbers) -> Finding {
+    claim(
+        "worked_table",
+        "The worked table of a 3-action softmax: k1 (0,0,0), k2 and ratio·k3 (0.0033, 0.2365, -0.2398), k3 \
+         (0.1509, 0.2927, -0.4436)",
+    )
+    .holds_or(n.hand.off < 5.1e-5, "a row differs")
+    .value("largest difference", format!("{:.0e}", n.hand.off))
+    .value("cosine of k3's row with ∇KL(π||ref)", n.hand.published_cosine)
+    .rows("hand", &[])
+    .note(
+        "The pair of policies is the only one that gives the first and the last row, recovered numerically.",
+    )
+}
+
+fn identities(n: &Numbers) -> Finding {
+    let finding = claim(
+        "identities",
+        "E[∇k1] = 0, E[∇k2] = E[∇(ρ k3)] = ∇KL(π||ref), E[∇k3] = ∇KL(ref||π), on-policy, per state",
+    )
+    .identity(largest(n.states.identities));
+    finding.note("log ref - log π (seen in public code) is -k1: expectation 0, sign wrong sample by sample.")
+}
+
+fn off_policy(n: &Numbers) -> Finding {
+    let ratio_k3 = n.off_policy.ratio_k3;
+    let [k1, k2, k3] = n.off_policy.medians;
+    claim(
+        "off_policy",
+        "ratio·k3 stays exact when the sampling policy is another one (unclipped); k2 does not",
+    )
+    .holds_or(ratio_k3 < 1e-9 && k2 > 1e-3, "ratio·k3 has an error, or k2 has none")
+    .value("random triples (π, π_old, ref)", n.off_policy.triples)
+    .value("largest relative error of ratio_k3", rounding_error(ratio_k3))
+    .value("median relative errors of k1, k2 and k3", [k1, k2, k3].map(short))
+}
+
+/// The least and the greatest cosine of an estimator over the MDPs.
+fn range(n: &Numbers, estimator: &str, cosine: fn(&Row) -> Option<f64>) -> [f64; 2] {
+    extremes(n.responses.rows.iter().filter(|r| r.estimator == estimator).filter_map(cosine)).into()
+}
+
+fn sign_of_beta(n: &Numbers) -> Finding {
+    let [k2, k3] = ["k2", "k3"].map(|estimator| range(n, estimator, |r| r.reverse)[0]);
+    let condition = "the text's objective is maximised and the algorithms' loss, -min(..)δ + βℓ_KL, minimised; and \
+        without the value loss, which the text adds to a maximised ℓ_PPO = ℓ_ψ + ℓ_GAE - βℓ_KL";
+    claim(
+        "sign_of_beta",
+        "The sign of β: the text's ℓ_GRPO = ℓ_NAE - βℓ_KL and the algorithms' ℓ_GRPO-λ + βℓ_KL agree",
+    )
+    .holds_when(false, k2.min(k3) > 0.0, condition, "a registered KL term moves away from the reference")
+    .value("MDPs", MDPS.len())
+    .value("least cosine of a step that minimises +β k2 with -∇KL(π||ref)", k2)
+    .value("with k3", k3)
+}
+
+fn summed_over_visits(n: &Numbers) -> Finding {
+    claim(
+        "summed_over_visits",
+        "On whole responses, the registered KL terms are Σ_s d(s) times the gradients per \
+         state (rloo, beta = 1, on-policy)",
+    )
+    .identity(largest(n.responses.rows.iter().map(|r| r.off)))
+}
+
+fn whole_responses(n: &Numbers) -> Finding {
+    let k2 = range(n, "k2", |r| r.reverse);
+    let (k3, k3_forward) = (range(n, "k3", |r| r.reverse), range(n, "k3", |r| r.forward));
+    let condition = "responses have one choice, or the visits d(s) are held fixed: a loss per token lacks the term by \
+        which a token leads to states with more or less KL, and k3 weighs states by d of π, not of ref";
+    claim(
+        "whole_responses",
+        "On whole responses, k2 and ratio·k3 in the loss give ∇KL(π||ref), and k3 gives ∇KL(ref||π), of the \
+         distributions of responses",
+    )
+    .holds_when(k2[0].min(k3_forward[0]) > 1.0 - 1e-9, true, condition, "")
+    .value("cosines over MDPs: k2 and ratio_k3 with ∇KL(π||ref)", k2)
+    .value("k3 with ∇KL(π||ref)", k3)
+    .value("k3 with ∇KL(ref||π)", k3_forward)
+    .value("difference of both gradients from finite ones", rounding_error(n.responses.gradient_check))
+    .note("k1 in the reward, with the whole log-ratio as the credit, does give ∇KL(π||ref).")
+}
 
 pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
     vec![
@@ -94,4 +198,45 @@ fn whole(n: &Numbers) -> Panel {
         let own = n.responses.rows.iter().filter(|r| r.estimator == name).enumerate();
         panel.bars(name, own.filter_map(|(k, r)| Some((k as f64, r.reverse?))))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::measure::{OffPolicy, Responses, States};
+    use super::super::{ESTIMATORS, Hand};
+    use super::*;
+    use crate::experiments::common::words_after;
+
+    /// Estimators that all give the gradient they are taken for.
+    fn as_claimed() -> Numbers {
+        let row = |(estimator, _)| Row {
+            mdp: "pivot",
+            estimator,
+            reverse: Some(1.0),
+            forward: Some(1.0),
+            norm_ratio: 1.0,
+            off: 0.0,
+        };
+        Numbers {
+            states: States { pairs: 8, lowest: (1.0, 0.0), ..States::default() },
+            hand: Hand { published_cosine: 0.8, ..Hand::default() },
+            off_policy: OffPolicy { triples: 1, ratio_k3: 0.0, medians: [0.5; 3] },
+            responses: Responses { rows: ESTIMATORS.map(row).into(), gradient_check: 0.0 },
+        }
+    }
+
+    #[test]
+    fn each_verdict_follows_its_own_numbers() {
+        let verdicts = |change| words_after(as_claimed(), findings, change);
+        let [h, w, f] = ["Holds", "Holds when", "Fails"];
+        assert_eq!(verdicts(|_| {}), [h, h, h, h, w, h, h]);
+        assert_eq!(verdicts(|n| n.states.lowest = (0.3, 1.0))[0], f);
+        assert_eq!(verdicts(|n| n.hand.off = 0.01)[1], f);
+        assert_eq!(verdicts(|n| n.states.identities[3] = 0.01)[2], f);
+        assert_eq!(verdicts(|n| n.off_policy.ratio_k3 = 0.1)[3], f);
+        assert_eq!(verdicts(|n| n.off_policy.medians[1] = 0.0)[3], f, "k2 would stay exact, too");
+        assert_eq!(verdicts(|n| n.responses.rows[2].reverse = Some(-0.2))[4], f);
+        assert_eq!(verdicts(|n| n.responses.rows[1].off = 0.1)[5], f);
+        assert_eq!(verdicts(|n| n.responses.rows[2].forward = Some(0.9))[6], w);
+    }
 }

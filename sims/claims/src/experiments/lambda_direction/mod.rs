@@ -7,19 +7,17 @@
 //! ```
 //! has its mean and covariance computed by enumerating every response, for critics V̂ from exact to useless.
 
-mod findings;
 mod shown;
 
-use super::common::mdp::{Mdp, method, random_mdps};
-use super::common::{EXACT, difference, gap, largest, norm};
 use crate::experiment::{Context, Experiment, Parts};
+use crate::experiments::common::mdp::{Mdp, method, random_mdps};
+use crate::experiments::common::{EXACT, difference, gap, largest, norm};
 use crate::sentences::SentenceId;
-use findings::findings;
 use grpo_lambda::advantage::gae;
 use grpo_lambda_mdp::expected::{Situation, implied};
 use grpo_lambda_mdp::zoo::Random;
 use grpo_lambda_mdp::{Oracle, Tabular, Target};
-use shown::{figures, tables};
+use shown::{figures, findings, tables};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "lambda_direction",

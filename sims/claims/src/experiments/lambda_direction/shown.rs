@@ -1,10 +1,124 @@
-//! The table and the figure.
+//! Findings, tables and figures.
 
-use super::{CRITICS, Curve, Numbers, REPORTED, STEPS, lambda};
-use crate::experiments::common::{mean, quantile};
+use super::{CRITICS, Curve, Numbers, REPORTED, STEPS, VISIBLE, lambda};
+use crate::experiment::Finding;
+use crate::experiments::common::claim::{claim, quoted};
+use crate::experiments::common::{EXACT, average, largest, mean, quantile, rounding_error};
 use crate::figure::{Axis, Figure, Panel, Style};
+use crate::sentences::SentenceId;
 use grpo_lambda_stats::table::Table;
 use serde::Serialize;
+
+pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
+    vec![as_printed(n), exact_critic(n), wrong_critics(n), perturbed_critic(n), constant_critic(n)]
+}
+
+/// 1 if a curve ends visibly above its start, -1 if below, else 0.
+fn direction(values: &[f64]) -> i8 {
+    let (first, last) = (values[0], values[STEPS]);
+    i8::from(last > first + VISIBLE) - i8::from(last < first - VISIBLE)
+}
+
+fn rises(values: &[f64]) -> bool {
+    values.windows(2).all(|w| w[1] >= w[0] - VISIBLE)
+}
+
+fn falls(values: &[f64]) -> bool {
+    values.windows(2).all(|w| w[1] <= w[0] + VISIBLE)
+}
+
+/// The curves of the critics that are not exact.
+fn wrong(n: &Numbers) -> Vec<&Curve> {
+    n.curves[1..].iter().flatten().collect()
+}
+
+fn as_printed(n: &Numbers) -> Finding {
+    let exact: Vec<&Curve> = n.curves[0].iter().collect();
+    let wrong = wrong(n);
+    let count = |set: &[&Curve], f: &dyn Fn(&Curve) -> bool| set.iter().filter(|c| f(c)).count();
+    let is_printed = |c: &Curve| direction(&c.bias) > 0 && direction(&c.variance) < 0;
+    let (printed, cases) =
+        (count(&exact, &is_printed) + count(&wrong, &is_printed), exact.len() + wrong.len());
+    let detail = format!(
+        "from λ = 0 to 1 the bias falls in {} of {} cases with a wrong critic and rises in {}; with the exact critic \
+         the variance rises in {} of {} MDPs and falls in {}",
+        count(&wrong, &|c| direction(&c.bias) < 0),
+        wrong.len(),
+        count(&wrong, &|c| direction(&c.bias) > 0),
+        count(&exact, &|c| direction(&c.variance) > 0),
+        n.mdps(),
+        count(&exact, &|c| direction(&c.variance) < 0)
+    );
+    quoted(SentenceId::BiasAndVariance)
+        .holds_or(printed == cases, detail)
+        .value("cases of an MDP and a critic", cases)
+        .value("cases as printed", printed)
+}
+
+fn exact_critic(n: &Numbers) -> Finding {
+    let e = &n.exact;
+    claim(
+        "exact_critic",
+        "With the exact critic g(λ) is unbiased at every λ, and Var(A_t|s,a) = Σ_{l≥1} λ^{2l} \
+         E[δ²_{t+l}|s,a] (plus the grader's noise where a completes the response), which never falls with λ",
+    )
+    .all_within(EXACT, e.bias.max(e.formula).max(e.fall))
+    .value("MDPs", n.mdps())
+    .value("largest bias", rounding_error(e.bias))
+    .value("largest gap to the formula", rounding_error(e.formula))
+    .value("largest fall", rounding_error(e.fall))
+    .note("Every (prefix, token), λ = 0, ¼, ½, ¾, 1.")
+}
+
+fn wrong_critics(n: &Numbers) -> Finding {
+    let wrong = wrong(n);
+    let last = largest(wrong.iter().map(|c| c.bias[STEPS]));
+    let count = |f: fn(&Curve) -> bool| wrong.iter().filter(|c| f(c)).count();
+    let neither = count(|c| !rises(&c.variance) && !falls(&c.variance));
+    claim(
+        "wrong_critics",
+        "With a wrong critic the bias vanishes at λ = 1, and the variance is in general not monotone in λ",
+    )
+    .holds_or(last < EXACT && neither > 0, "a bias is left, or every variance has a direction")
+    .value("cases (perturbed, stale, constant, zero critic)", wrong.len())
+    .value("bias at λ = 1", rounding_error(last))
+    .value("cases whose bias falls all the way", count(|c| falls(&c.bias)))
+    .value("cases whose variance neither rises nor falls", neither)
+    .value("cases whose variance is higher at 1 than at 0", count(|c| c.variance[STEPS] > c.variance[0]))
+}
+
+fn perturbed_critic(n: &Numbers) -> Finding {
+    let curves = &n.curves[1][..n.random];
+    let means =
+        |values: fn(&Curve) -> &Vec<f64>| REPORTED.map(|i| average(curves.iter().map(|c| values(c)[i])));
+    let (bias, variance) = (means(|c| &c.bias), means(|c| &c.variance));
+    let shaped = falls(&bias) && bias[4] < EXACT && !falls(&variance);
+    let minimum_inside = variance[1..4].iter().any(|v| *v < variance[0] && *v < variance[4]);
+    claim(
+        "perturbed_critic",
+        "On average over random MDPs, a critic with normal errors of 0.3 has a bias that falls to 0 as λ \
+         rises to 1, and a variance that is smallest between",
+    )
+    .holds_when(
+        shaped && minimum_inside,
+        shaped,
+        "the mean variance has no interior minimum here; single MDPs do",
+        "the curves have another shape",
+    )
+    .value("bias at λ = 0, ¼, ½, ¾", &bias[..4])
+    .value("variance at λ = 0, ¼, ½, ¾, 1", variance)
+}
+
+fn constant_critic(n: &Numbers) -> Finding {
+    let c = &n.constant;
+    let statement = "A constant critic V̂ ≡ V(s_0) gives A_t = λ^{T-1-t}(r - V0): λ = 1, not λ \
+        = 0, is GRPO's centred advantage";
+    claim("constant_critic", statement)
+        .holds_or(c.advantage.max(c.update) < EXACT && c.silent == 1.0, "λ = 1 is not GRPO's")
+        .value("difference of A_t from r - V0 at λ = 1", rounding_error(c.advantage))
+        .value("of delta=terminal's expected update from GRPO's without std", rounding_error(c.update))
+        .value("share of the tokens before the last that get credit 0 at λ = 0", c.silent)
+}
 
 /// A critic at a λ, on an MDP or in the mean over the random ones; a row of `lambda_direction.csv`.
 #[derive(Serialize)]
@@ -101,4 +215,53 @@ fn first_named(n: &Numbers, mut panel: Panel, value: fn(&Curve, usize) -> f64) -
         panel = panel.styled_line(critic, style(critic), (0..=STEPS).map(|i| (lambda(i), value(curve, i))));
     }
     panel
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{ConstantCritic, ExactCritic};
+    use super::*;
+    use crate::experiments::common::{words, words_after};
+
+    fn line(from: f64, to: f64) -> Vec<f64> {
+        (0..=STEPS).map(|i| from + (to - from) * i as f64 / STEPS as f64).collect()
+    }
+
+    /// A curve whose variance has its minimum inside.
+    fn valley(bias: Vec<f64>) -> Curve {
+        let variance = (0..=STEPS).map(|i| 1.0 + (i as f64 - 10.0).powi(2)).collect();
+        Curve { bias, variance, gradient: 1.0 }
+    }
+
+    fn numbers(exact: Curve, wrong: &Curve) -> Numbers {
+        Numbers {
+            random: 1,
+            named: Vec::new(),
+            curves: vec![vec![exact], vec![wrong.clone()], vec![wrong.clone()]],
+            exact: ExactCritic::default(),
+            constant: ConstantCritic { advantage: 0.0, update: 0.0, silent: 1.0 },
+        }
+    }
+
+    #[test]
+    fn the_headline_holds_only_where_every_curve_does_as_the_sentence_says() {
+        let printed = Curve { bias: line(0.0, 1.0), variance: line(1.0, 0.0), gradient: 1.0 };
+        let verdicts = |n: Numbers| words(&findings(&n));
+        assert_eq!(
+            verdicts(numbers(printed.clone(), &printed)),
+            ["Holds", "Holds", "Fails", "Fails", "Holds"]
+        );
+        let ours = valley(line(0.1, 0.0));
+        assert_eq!(verdicts(numbers(printed, &ours)), ["Fails", "Holds", "Holds", "Holds", "Holds"]);
+    }
+
+    #[test]
+    fn each_verdict_follows_its_own_numbers() {
+        let ours = || numbers(valley(line(0.0, 0.0)), &valley(line(0.1, 0.0)));
+        let verdicts = |change| words_after(ours(), findings, change);
+        assert_eq!(verdicts(|n| n.exact.fall = 0.1)[1], "Fails");
+        assert_eq!(verdicts(|n| n.curves[2][0].bias[STEPS] = 0.1)[2], "Fails");
+        assert_eq!(verdicts(|n| n.curves[1][0].variance = line(0.0, 1.0))[3], "Holds when");
+        assert_eq!(verdicts(|n| n.constant.silent = 0.9)[4], "Fails");
+    }
 }

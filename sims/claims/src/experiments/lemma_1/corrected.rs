@@ -179,6 +179,7 @@ pub(super) fn full_binary(seed: u64) -> anyhow::Result<Mdp> {
 }
 
 /// One prefix put to the printed lemma.
+#[derive(Default)]
 pub(super) struct Prefix {
     pub(super) t: usize,
     /// `V(s_0) - V(s_t)`.
@@ -219,6 +220,7 @@ pub(super) fn prefixes(oracle: &Oracle) -> Vec<Prefix> {
 }
 
 /// The counterexample of the zoo, a choice of two prefixes that end at once, and what is smaller.
+#[derive(Default)]
 pub(super) struct Smallest {
     pub(super) prefixes: usize,
     pub(super) responses: usize,
@@ -243,16 +245,11 @@ pub(super) fn smallest() -> anyhow::Result<Smallest> {
 /// The largest excess of the printed lemma over MDPs with a prompt and one longer prefix, on a grid: EOS at the prompt
 /// with probability `p` and reward `r`, else a prefix of value `v`.
 fn largest_excess_with_two_prefixes() -> f64 {
-    let grid = || (0..=20).map(|i| f64::from(i) / 20.0);
-    let mut worst = f64::NEG_INFINITY;
-    for p in grid() {
-        for r in grid() {
-            for v in grid() {
-                worst = worst.max(p * r + (1.0 - p) * v - v - p);
-            }
-        }
+    fn grid() -> impl Iterator<Item = f64> {
+        (0..=20).map(|i| f64::from(i) / 20.0)
     }
-    worst
+    let cases = grid().flat_map(|p| grid().flat_map(move |r| grid().map(move |v| (p, r, v))));
+    extremes(cases.map(|(p, r, v)| p * r + (1.0 - p) * v - v - p)).1
 }
 
 /// One depth of an MDP: the distance that Lemma 1 bounds, the corrected bound, and the printed bound averaged over
@@ -298,6 +295,7 @@ pub(super) fn depths(oracle: &Oracle) -> Vec<Depth> {
 }
 
 /// The step `E[Σ γ^k r_k] <= P(τ<=t)` of the proof.
+#[derive(Default)]
 pub(super) struct Success {
     /// MDPs whose rewards are all 1, as the proof assumes.
     pub(super) all_rewarded: usize,
@@ -306,17 +304,16 @@ pub(super) struct Success {
 }
 
 pub(super) fn success(mdps: &[Mdp]) -> Success {
-    let mut found = Success { all_rewarded: 0, worst: f64::NEG_INFINITY };
-    for mdp in mdps {
-        found.all_rewarded += usize::from(mdp.tree.leaves().all(|l| mdp.tree.reward(l) == 1.0));
-        for step in mdp.oracle().process() {
-            found.worst = found.worst.max(step.finished_reward - (1.0 - step.survival));
-        }
+    let steps = mdps.iter().flat_map(|mdp| mdp.oracle().process());
+    let is_rewarded = |mdp: &&Mdp| mdp.tree.leaves().all(|l| mdp.tree.reward(l) == 1.0);
+    Success {
+        all_rewarded: mdps.iter().filter(is_rewarded).count(),
+        worst: extremes(steps.map(|step| step.finished_reward - (1.0 - step.survival))).1,
     }
-    found
 }
 
 /// Changes of values and variances along a response.
+#[derive(Default)]
 pub(super) struct Values {
     /// The largest `|V(s_t) - V(s_0)|`.
     pub(super) moved: f64,
@@ -328,7 +325,7 @@ pub(super) struct Values {
 }
 
 pub(super) fn values(mdps: &[Mdp]) -> Values {
-    let mut found = Values { moved: 0.0, noisier: 0, prefixes: 0, mean_rise: 0.0 };
+    let mut found = Values::default();
     for mdp in mdps {
         let oracle = mdp.oracle();
         let variances = oracle.variances();

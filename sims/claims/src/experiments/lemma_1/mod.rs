@@ -9,7 +9,6 @@
 //! ```
 
 mod corrected;
-mod findings;
 mod shown;
 
 use crate::experiment::{Context, Experiment, Parts};
@@ -19,10 +18,9 @@ use corrected::{
     Corrected, Depth, Hazards, OfHazard, Prefix, Smallest, Success, Values, depths, full_binary, hazards,
     hazards_of_zoo, prefixes, smallest, success, values,
 };
-use findings::findings;
 use grpo_lambda_mdp::Oracle;
 use grpo_lambda_mdp::zoo::{Random, RandomRewards};
-use shown::{figures, tables};
+use shown::{figures, findings, tables};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "lemma_1",
@@ -32,6 +30,7 @@ pub(super) static EXPERIMENT: Experiment = Experiment {
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
 
+#[derive(Default)]
 struct Numbers {
     /// MDPs per family.
     mdps: usize,

@@ -63,7 +63,7 @@ const TRACES: [(Style, &str, f64); 4] = [
 ];
 
 /// GRPO-lambda's expected update under one trace.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct FixedLength {
     mdp: &'static str,
     length: usize,
@@ -193,7 +193,7 @@ fn oracle_credit() -> anyhow::Result<OracleCredit> {
 }
 
 /// A method where one of the two answers is better.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct OneWay {
     method: String,
     better: &'static str,
@@ -343,7 +343,7 @@ fn ratios() -> anyhow::Result<Vec<Ratio>> {
 }
 
 /// The expected update of GRPO with 1/T per response (G4).
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct PerResponse {
     mdp: String,
     mean_length: f64,

@@ -3,7 +3,8 @@
 use super::{GROUP, Numbers};
 use crate::experiment::Finding;
 use crate::experiments::common::chart::chart;
-use crate::experiments::common::{EXACT, all_within, distinct, holds_or, largest};
+use crate::experiments::common::claim::claim;
+use crate::experiments::common::{EXACT, distinct, largest};
 use crate::figure::{Axis, Figure, Style};
 use grpo_lambda_stats::table::Table;
 
@@ -14,30 +15,27 @@ pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
 fn credit(n: &Numbers) -> Finding {
     let c = &n.oracle_credit;
     let [short, long] = c.credit;
-    Finding::new(
-        "credit",
-        "Under the trace the choice with the greater Q gets the greater expected credit",
-        holds_or(
+    claim("credit", "Under the trace the choice with the greater Q gets the greater expected credit")
+        .holds_or(
             (short > long) == (c.q[0] > c.q[1]),
             format!("the answer with Q = {} gets {short:.2}, the one with Q = {} {long:.1}", c.q[0], c.q[1]),
-        ),
-    )
-    .value("credit of the short answer", short)
-    .value("credit of the long answer", long)
-    .value("true advantage of the short answer", c.advantage[0])
-    .value("true advantage of the long answer", c.advantage[1])
-    .value("V0", c.v0)
-    .note("The fork: answers of 2 and 50 tokens, γ = 1, λ = 0.99, credit E[(r-V0) c_0(T)].")
+        )
+        .value("credit of the short answer", short)
+        .value("credit of the long answer", long)
+        .value("true advantage of the short answer", c.advantage[0])
+        .value("true advantage of the long answer", c.advantage[1])
+        .value("V0", c.v0)
+        .note("The fork: answers of 2 and 50 tokens, γ = 1, λ = 0.99, credit E[(r-V0) c_0(T)].")
 }
 
 fn fixed_length(n: &Numbers) -> Finding {
     let worst = largest(n.fixed_length.iter().map(|f| f.largest_difference_below));
-    Finding::new(
+    claim(
         "fixed_length",
-        "Fixed length T: the expected update of GRPO-lambda is (G-1)/G Σ_k c_k ∇_(k)J, each depth of ∇J rescaled by \
-         its column sum",
-        all_within(EXACT, worst),
+        "Fixed length T: the expected update of GRPO-lambda is (G-1)/G Σ_k c_k ∇_(k)J, each depth of ∇J \
+         rescaled by its column sum",
     )
+    .all_within(EXACT, worst)
     .value("cases", n.fixed_length.len())
     .value("largest difference below", worst)
     .note(format!(
@@ -55,19 +53,19 @@ fn preferences(n: &Numbers) -> Finding {
     let all = distinct(n.methods.iter().map(|m| m.method.as_str()));
     let neither: Vec<&str> =
         all.iter().copied().filter(|m| !short.contains(m) && !long.contains(m)).collect();
-    Finding::new(
+    claim(
         "preferences",
-        "The actual expected updates keep the order of the two answers (Q = 0.9 and 0.8, T = 2 and 50, equally \
-         likely, V0 = 0.25, G = 8)",
-        holds_or(
-            short.is_empty() && long.is_empty(),
-            format!(
-                "{} of {} variants push the worse long answer up more than the better short \
+        "The actual expected updates keep the order of the two answers (Q = 0.9 and 0.8, T = 2 and 50, \
+         equally likely, V0 = 0.25, G = 8)",
+    )
+    .holds_or(
+        short.is_empty() && long.is_empty(),
+        format!(
+            "{} of {} variants push the worse long answer up more than the better short \
                  one, {} the worse short answer",
-                short.len(),
-                all.len(),
-                long.len()
-            ),
+            short.len(),
+            all.len(),
+            long.len()
         ),
     )
     .value("neither way", neither)
@@ -77,13 +75,10 @@ fn preferences(n: &Numbers) -> Finding {
 
 fn per_response(n: &Numbers) -> Finding {
     let least = n.per_response.iter().map(|m| m.cosine_with_gradient).fold(1.0, f64::min);
-    Finding::new(
-        "per_response",
-        "Dividing each response by its own length (1/T_i) leaves a multiple of ∇J",
-        holds_or(least > 1.0 - 1e-9, format!("cosine with ∇J down to {least:.3}")),
-    )
-    .rows("per_response", &[])
-    .note("The update is E[g] = (G-1)/G (∇E[r/T] - V0 ∇E[1/T]).")
+    claim("per_response", "Dividing each response by its own length (1/T_i) leaves a multiple of ∇J")
+        .holds_or(least > 1.0 - 1e-9, format!("cosine with ∇J down to {least:.3}"))
+        .rows("per_response", &[])
+        .note("The update is E[g] = (G-1)/G (∇E[r/T] - V0 ∇E[1/T]).")
 }
 
 pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
@@ -131,33 +126,12 @@ mod tests {
 
     fn numbers(credit: [f64; 2], off: f64, inverts: bool, cosine: f64) -> Numbers {
         Numbers {
-            fixed_length: vec![FixedLength {
-                mdp: "pivot",
-                length: 4,
-                style: "recent",
-                lambda: 0.9,
-                cosine_with_gradient: 0.9,
-                largest_difference_below: off,
-            }],
+            fixed_length: vec![FixedLength { largest_difference_below: off, ..Default::default() }],
             oracle_credit: OracleCredit { v0: 0.25, q: [0.9, 0.8], advantage: [0.65, 0.55], credit },
-            methods: vec![OneWay {
-                method: "recent as in the paper".into(),
-                better: "short",
-                credit_short: 0.2,
-                credit_long: 2.5,
-                credit_ratio: 12.5,
-                step_short: 0.1,
-                step_long: 0.2,
-                inverts: Yes(inverts),
-            }],
+            methods: vec![OneWay { better: "short", inverts: Yes(inverts), ..Default::default() }],
             regions: Vec::new(),
             ratios: Vec::new(),
-            per_response: vec![PerResponse {
-                mdp: "fork".into(),
-                mean_length: 10.0,
-                cosine_with_gradient: cosine,
-                largest_difference_to_formula_below: EXACT,
-            }],
+            per_response: vec![PerResponse { cosine_with_gradient: cosine, ..Default::default() }],
         }
     }
 

@@ -4,34 +4,26 @@ use super::law::LawRow;
 use super::spread::{self, ARMS as OF_TASKS, OnTask, PAPER};
 use super::{Numbers, Slope};
 use crate::experiment::Finding;
-use crate::experiments::common::{
-    EXACT, holds_or, holds_when, identity, largest, mean, percent, rounding_error,
-};
+use crate::experiments::common::claim::claim;
+use crate::experiments::common::{EXACT, average, largest, percent, rounding_error};
 use grpo_lambda_tools::length_direction::{ARMS, GROUP, POLICIES, Point};
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
-    vec![
-        bonus(n),
-        every_lambda(n),
-        reward_times_length(n),
-        without_clamp(n),
-        settings(n),
-        over_tasks(n),
-        horizons(n),
-        law(n),
-    ]
+    let all: [fn(&Numbers) -> Finding; 8] =
+        [bonus, every_lambda, reward_times_length, without_clamp, settings, over_tasks, horizons, law];
+    all.map(|finding| finding(n)).into()
 }
 
 fn bonus(n: &Numbers) -> Finding {
     let at_one = n.noise.iter().find(|at| at.lambda == 1.0);
     let r = &n.rationals;
     let exact = at_one.is_some_and(|at| at.off_bonus < EXACT) && r.different == 0 && r.not_zero > 0;
-    Finding::new(
+    claim(
         "bonus",
-        "With rewards that do not depend on the response, the expected update at λ = 1 is ā ∇E[T], and the clamp \
-         makes ā positive",
-        holds_or(exact && n.mean_advantage > 0.0, "an update differs"),
+        "With rewards that do not depend on the response, the expected update at λ = 1 is ā ∇E[T], and the \
+         clamp makes ā positive",
     )
+    .holds_or(exact && n.mean_advantage > 0.0, "an update differs")
     .value("updates of 100 random trees", at_one.map(|at| at.cases))
     .value("largest relative difference", at_one.map(|at| rounding_error(at.off_bonus)))
     .value("components in exact rationals", r.compared)
@@ -43,11 +35,11 @@ fn bonus(n: &Numbers) -> Finding {
 }
 
 fn every_lambda(n: &Numbers) -> Finding {
-    identity(
+    claim(
         "every_lambda",
         "For every λ it is ā Σ_t Σ_(k≤t) λ^(t-k) E[∇_k 1{T>t}]: nearly ∇E[T] long before λ = 1",
-        largest(n.noise.iter().map(|at| at.off_noise)),
     )
+    .identity(largest(n.noise.iter().map(|at| at.off_noise)))
     .rows(
         "",
         &[
@@ -62,17 +54,17 @@ fn every_lambda(n: &Numbers) -> Finding {
 fn reward_times_length(n: &Numbers) -> Finding {
     let w = &n.with_rewards;
     let [least, mean] = w.cosine_reward_times_length;
-    Finding::new(
+    claim(
         "reward_times_length",
-        "At λ = 1, with rewards that do depend on the response, the expected update is ∇E[A T], REINFORCE on \
-         advantage times length",
-        holds_when(
-            least > 1.0 - EXACT,
-            w.off < EXACT && w.off_at_prompt < EXACT,
-            "the logits are those of the prompt; at depth k it is ∇E[A T] - k ∇E[A], as if every token from there on \
-             paid A",
-            "the corrected form differs",
-        ),
+        "At λ = 1, with rewards that do depend on the response, the expected update is ∇E[A T], REINFORCE \
+         on advantage times length",
+    )
+    .holds_when(
+        least > 1.0 - EXACT,
+        w.off < EXACT && w.off_at_prompt < EXACT,
+        "the logits are those of the prompt; at depth k it is ∇E[A T] - k ∇E[A], as if every token from there on \
+         paid A",
+        "the corrected form differs",
     )
     .value("updates of 100 random trees with their own rewards", w.cases)
     .value("mean cosine with ∇E[A T]", mean)
@@ -83,11 +75,12 @@ fn reward_times_length(n: &Numbers) -> Finding {
 fn without_clamp(n: &Numbers) -> Finding {
     let slopes = |clamped: bool| n.slopes.iter().filter(move |s| (s.clamp != "none") == clamped);
     let moved = slopes(false).filter(|s| s.slope != 0.0).count();
-    Finding::new(
+    claim(
         "without_clamp",
-        "Without a clamp random rewards leave the expected length as it is, under every λ, reduction, style and update",
-        holds_or(moved == 0, "a setting moves it"),
+        "Without a clamp random rewards leave the expected length as it is, under every λ, reduction, \
+         style and update",
     )
+    .holds_or(moved == 0, "a setting moves it")
     .value("settings that move it", moved)
     .value("settings without a clamp", slopes(false).count())
     .value("settings with one", slopes(true).count())
@@ -101,22 +94,18 @@ fn settings(n: &Numbers) -> Finding {
     let [up, all] = share(&|_| true);
     let [paper_up, paper_all] =
         share(&|s| s.update == "trace" && s.lambda >= 0.98 && s.reduction == "token_mean");
-    let finding = Finding::new(
-        "settings",
-        "With a clamp every setting lengthens responses under random rewards",
-        holds_when(
+    let pairs = super::REDUCTIONS.iter().flat_map(|r| super::UPDATES.map(|u| (*r, u)));
+    claim("settings", "With a clamp every setting lengthens responses under random rewards")
+        .holds_when(
             up == all,
             paper_up == paper_all && paper_all > 0,
             "the update is ε-trace with λ ≥ 0.98 under the token mean, as in the paper",
             format!("{up} of {all} settings lengthen"),
-        ),
-    );
-    let pairs = super::REDUCTIONS.iter().flat_map(|r| super::UPDATES.iter().map(move |u| (*r, *u)));
-    pairs
-        .fold(finding, |finding, (reduction, update)| {
+        )
+        .each(pairs, |finding, (reduction, update)| {
             let [up, all] = share(&|s| s.reduction == reduction && s.update == update);
-            finding
-                .value(format!("{reduction}, ε-{update}: settings that lengthen"), format!("{up} of {all}"))
+            let name = format!("{reduction}, ε-{update}: settings that lengthen");
+            finding.value(name, format!("{up} of {all}"))
         })
         .note(format!(
             "Settings with a positive slope of E[T], of a chain with a horizon of {} tokens.",
@@ -139,16 +128,16 @@ fn over_tasks(n: &Numbers) -> Finding {
     let reversed = spread::REDUCTIONS.map(|(_, r)| (r, share_reversed(&tasks(r, |_| true), PAPER)));
     let never: Vec<&str> = reversed.iter().filter(|(_, share)| *share == 0.0).map(|(r, _)| *r).collect();
     let said = reversed.map(|(r, share)| format!("{} ({r})", percent(share))).join(" and ");
-    let mut finding = Finding::new(
+    let mut finding = claim(
         "over_tasks",
-        "Over random trees and the zoo the expected update of the paper's settings raises J (its cosine with ∇J is \
-         positive), under the token mean and under 1/T",
-        holds_when(
-            never.len() == reversed.len(),
-            !never.is_empty(),
-            format!("the reduction is {}; reversed on {said}", never.join(", ")),
-            format!("it lowers J on {said}"),
-        ),
+        "Over random trees and the zoo the expected update of the paper's settings raises J (its cosine \
+         with ∇J is positive), under the token mean and under 1/T",
+    )
+    .holds_when(
+        never.len() == reversed.len(),
+        !never.is_empty(),
+        format!("the reduction is {}; reversed on {said}", never.join(", ")),
+        format!("it lowers J on {said}"),
     );
     let kinds: [Kind; 5] = [
         ("zoo", |on| on.family == "zoo"),
@@ -160,10 +149,12 @@ fn over_tasks(n: &Numbers) -> Finding {
     for (_, reduction) in spread::REDUCTIONS {
         for (kind, keep) in kinds {
             let own = tasks(reduction, keep);
-            let cosines: Vec<f64> = own.iter().map(|on| on.cosine[PAPER]).collect();
             finding = finding
                 .value(format!("{reduction}, {kind}: tasks"), own.len())
-                .value(format!("{reduction}, {kind}: mean cosine"), mean(&cosines))
+                .value(
+                    format!("{reduction}, {kind}: mean cosine"),
+                    average(own.iter().map(|on| on.cosine[PAPER])),
+                )
                 .value(format!("{reduction}, {kind}: share reversed"), share_reversed(&own, PAPER));
         }
         for (arm, (name, ..)) in OF_TASKS.iter().enumerate().take(PAPER) {
@@ -185,15 +176,17 @@ fn law(n: &Numbers) -> Finding {
         (true, _) => sign(row.slope_of_length) == sign(row.mean_advantage),
     };
     let lawless = n.law.iter().filter(|row| !lawful(row)).count();
-    Finding::new(
+    claim(
         "law",
-        "Under random rewards the expected change of the length is ā times one vector, for every reduction and every map from rewards to advantages. It is zero without an offset or under a constant reduction; with ā > 0 responses get shorter under 1/T and the token mean, and longer with a trace",
-        holds_when(
-            off < EXACT && lawless == 0,
-            off < EXACT,
-            "the trace is left out of 1/T, or long enough for it: the sign is the other one elsewhere",
-            "a registered method differs",
-        ),
+        "Under random rewards the expected change of the length is ā times one vector, for every reduction \
+         and every map from rewards to advantages. It is zero without an offset or under a constant \
+         reduction; with ā > 0 responses get shorter under 1/T and the token mean, and longer with a trace",
+    )
+    .holds_when(
+        off < EXACT && lawless == 0,
+        off < EXACT,
+        "the trace is left out of 1/T, or long enough for it: the sign is the other one elsewhere",
+        "a registered method differs",
     )
     .value("conventions with the other sign", lawless)
     .value("largest difference of registered methods", rounding_error(off))
@@ -210,23 +203,16 @@ fn horizons(n: &Numbers) -> Finding {
     let least = |arm| of_arm(arm).map(|p| p.cosine).fold(f64::INFINITY, f64::min);
     let both = ARMS[3].name;
     let negative: Vec<&Point> = of_arm(both).filter(|p| p.cosine < 0.0).collect();
-    let finding = Finding::new(
-        "horizons",
-        "Under the paper's settings the expected update raises J (its cosine with ∇J is positive) however long \
-         responses may become",
-        holds_or(least(both) > 0.0, "it is negative where responses may grow long"),
-    )
-    .value("points", of_arm(both).count())
-    .value("negative points", negative.len());
-    let finding = POLICIES.into_iter().fold(finding, |finding, policy| {
-        let first = negative.iter().find(|p| p.policy == policy).map(|p| p.horizon);
-        finding.value(format!("{policy}: least horizon that is negative"), first)
-    });
-    let finding = ARMS
-        .iter()
-        .fold(finding, |finding, arm| finding.value(format!("least cosine, {}", arm.name), least(arm.name)));
+    let first = |policy| negative.iter().find(|p| p.policy == policy).map(|p| p.horizon);
     let length = negative.iter().map(|p| p.cosine_length).fold(1.0, f64::min);
-    finding
+    let statement = "Under the paper's settings the expected update raises J (its cosine with ∇J is positive) however \
+        long responses may become";
+    claim("horizons", statement)
+        .holds_or(least(both) > 0.0, "it is negative where responses may grow long")
+        .value("points", of_arm(both).count())
+        .value("negative points", negative.len())
+        .each(POLICIES, |f, p| f.value(format!("{p}: least horizon that is negative"), first(p)))
+        .each(&ARMS, |f, arm| f.value(format!("least cosine, {}", arm.name), least(arm.name)))
         .value("least cosine with ∇E[T] where it is negative", length)
         .rows("horizon", &["horizon", "mean_length", "cosine_with_gradient", "cosine_with_length_gradient"])
         .only("arm", &[both])
@@ -246,15 +232,12 @@ mod tests {
 
     fn numbers(off: f64, least: f64, slopes: [f64; 3], cosine: f64) -> Numbers {
         let slope = |(clamp, reduction, slope)| Slope {
-            lambda: 0.99,
-            rate: 0.5,
-            clamp,
-            reduction,
-            style: "recent",
             update: "trace",
+            reduction,
+            clamp,
+            lambda: 0.99,
             slope,
-            multiple: slope,
-            cosine: None,
+            ..Slope::default()
         };
         let point = |arm: &grpo_lambda_tools::length_direction::Arm| Point {
             policy: POLICIES[0],
@@ -266,19 +249,12 @@ mod tests {
         };
         Numbers {
             rationals: Rationals { compared: 4, different: 0, not_zero: 2 },
-            noise: vec![AtLambda {
-                lambda: 1.0,
-                cases: 3,
-                off_noise: off,
-                off_bonus: off,
-                cosine: [1.0; 2],
-                norm: 1.0,
-            }],
+            noise: vec![AtLambda { lambda: 1.0, off_noise: off, off_bonus: off, ..AtLambda::default() }],
             with_rewards: WithRewards {
-                cases: 3,
                 off,
                 off_at_prompt: off,
                 cosine_reward_times_length: [least, 1.0],
+                ..WithRewards::default()
             },
             slopes: [
                 ("none", "token_mean", slopes[0]),
@@ -287,23 +263,20 @@ mod tests {
             ]
             .map(slope)
             .to_vec(),
-            credit: Vec::new(),
             law: vec![
                 LawRow::made_up("response_sum", 0.0, 0.5, slopes[0], off),
                 LawRow::made_up("token_mean", 0.0, 0.5, -slopes[1], off),
             ],
             tasks: spread::REDUCTIONS
                 .map(|(_, reduction)| OnTask {
-                    task: "a".into(),
-                    family: "zoo",
                     reduction,
-                    longer_is_better: Some(-1.0),
                     cosine: [1.0, 1.0, 1.0, cosine],
+                    ..OnTask::default()
                 })
                 .to_vec(),
             sweep: ARMS.iter().map(point).collect(),
             mean_advantage: 0.4,
-            pushes: Vec::new(),
+            ..Numbers::default()
         }
     }
 

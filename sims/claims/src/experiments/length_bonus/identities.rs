@@ -1,13 +1,14 @@
 //! The statements of the theorem on random trees, to the last digits.
 
-use crate::experiments::common::mdp::{Mdp, method, random_mdps};
-use crate::experiments::common::{cosine, gap, largest, norm};
+use crate::experiments::common::mdp::{Mdp, mean_update, random_mdps};
+use crate::experiments::common::record::bounded;
+use crate::experiments::common::{average, cosine, gap, largest, norm};
 use grpo_lambda::advantage::{Baseline, OutcomeAdvantage, Scale, Std};
 use grpo_lambda_mdp::Oracle;
-use grpo_lambda_mdp::expected::{Situation, implied_mean};
 use grpo_lambda_mdp::zoo::{Random, RandomRewards};
 use grpo_lambda_tools::length_direction::CLAMP;
 use rayon::prelude::*;
+use serde::Serialize;
 
 /// Random trees.
 const TREES: usize = 100;
@@ -15,24 +16,28 @@ pub(super) const LAMBDAS: [f64; 5] = [0.5, 0.9, 0.98, 0.99, 1.0];
 /// Success rates of the noise.
 const RATES: [f64; 3] = [0.1, 0.5, 0.9];
 
-/// One λ over all trees.
-#[derive(Clone, Debug)]
+/// One λ over all trees; a row of `length_bonus.csv`.
+#[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct AtLambda {
     pub(super) lambda: f64,
     /// Updates compared.
+    #[serde(rename = "updates")]
     pub(super) cases: usize,
     /// Largest difference to statement N, noise rewards.
+    #[serde(rename = "largest_difference_to_formula_below", serialize_with = "bounded")]
     pub(super) off_noise: f64,
     /// Largest difference to `ā ∇E[T]`, relative to its norm.
+    #[serde(rename = "largest_relative_difference_to_bonus_below", serialize_with = "bounded")]
     pub(super) off_bonus: f64,
-    /// Least and mean cosine with `∇E[T]`, noise rewards and the clamp.
-    pub(super) cosine: [f64; 2],
+    /// Cosine with `∇E[T]`, noise rewards and the clamp.
+    pub(super) cosine_with_length_gradient_least: f64,
+    pub(super) cosine_with_length_gradient_mean: f64,
     /// Mean of the norm over that of `ā ∇E[T]`.
-    pub(super) norm: f64,
+    pub(super) norm_over_bonus_mean: f64,
 }
 
 /// Statement R, with the trees' own rewards.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct WithRewards {
     pub(super) cases: usize,
     /// Largest difference to `∇E[A T] - Σ_k k ∇_(k)E[A]`.
@@ -84,7 +89,7 @@ fn trees(seed: u64) -> anyhow::Result<Vec<Mdp>> {
 }
 
 /// `∇E[T]`.
-fn length_gradient(oracle: &Oracle) -> Vec<f64> {
+pub(super) fn length_gradient(oracle: &Oracle) -> Vec<f64> {
     let tree = oracle.tree;
     oracle.update_of_credit(&oracle.expect_given_edge(|y| tree.leaf_len(y) as f64))
 }
@@ -102,14 +107,15 @@ pub(super) fn noise(seed: u64) -> anyhow::Result<Vec<AtLambda>> {
         let all: Vec<Noise> = cases.into_iter().flatten().collect();
         let clamped: Vec<&Noise> = all.iter().filter(|c| c.clamped).collect();
         let least = clamped.iter().map(|c| c.cosine).fold(1.0, f64::min);
-        let mean = |f: fn(&Noise) -> f64| clamped.iter().map(|c| f(c)).sum::<f64>() / clamped.len() as f64;
+        let mean = |f: fn(&Noise) -> f64| average(clamped.iter().map(|c| f(c)));
         Ok(AtLambda {
             lambda,
             cases: all.len(),
             off_noise: largest(all.iter().map(|c| c.off)),
             off_bonus: largest(clamped.iter().map(|c| c.off_bonus)),
-            cosine: [least, mean(|c| c.cosine)],
-            norm: mean(|c| c.norm),
+            cosine_with_length_gradient_least: least,
+            cosine_with_length_gradient_mean: mean(|c| c.cosine),
+            norm_over_bonus_mean: mean(|c| c.norm),
         })
     };
     LAMBDAS.into_iter().map(at).collect()
@@ -131,8 +137,7 @@ fn noise_on(mdp: &Mdp, lambda: f64) -> anyhow::Result<Vec<Noise>> {
         let length = length_gradient(&oracle);
         let decayed = decayed_survival(&oracle, lambda);
         for (group, clamp) in [(2, Some(CLAMP)), (8, Some(CLAMP)), (8, None)] {
-            let method = method("grpo_lambda", &settings(lambda, clamp))?;
-            let update = implied_mean(method.as_ref(), &Situation::on_policy(&tree, &mdp.policy, group))?;
+            let update = mean_update(("grpo_lambda", &settings(lambda, clamp)), (&tree, &mdp.policy), group)?;
             let a = mean_advantage(clamp, group, p);
             let scaled = |v: &[f64]| v.iter().map(|x| a * x).collect::<Vec<f64>>();
             let bonus = scaled(&length);
@@ -176,8 +181,7 @@ pub(super) fn with_rewards(seed: u64) -> anyhow::Result<WithRewards> {
             let by_length = oracle.implied_credit(|y, r, w| w.fill(advantage(r) * tree.leaf_len(y) as f64));
             let by_length = oracle.update_of_credit(&by_length);
             let plain = oracle.update_of_credit(&oracle.implied_credit(|_, r, w| w.fill(advantage(r))));
-            let method = method("grpo_lambda", &settings(1.0, clamp))?;
-            let update = implied_mean(method.as_ref(), &Situation::on_policy(tree, &mdp.policy, group))?;
+            let update = mean_update(("grpo_lambda", &settings(1.0, clamp)), (tree, &mdp.policy), group)?;
             let depth = |e: usize| tree.depth(tree.edge_node(e));
             let want: Vec<f64> = tree.edges().map(|e| by_length[e] - depth(e) as f64 * plain[e]).collect();
             let prompt = tree.edges_of(0);
@@ -186,22 +190,13 @@ pub(super) fn with_rewards(seed: u64) -> anyhow::Result<WithRewards> {
         }
         Ok(all)
     };
-    let all: Vec<[f64; 3]> = trees
-        .par_iter()
-        .map(differences)
-        .collect::<anyhow::Result<Vec<_>>>()?
-        .into_iter()
-        .flatten()
-        .collect();
+    let all = trees.par_iter().map(differences).collect::<anyhow::Result<Vec<_>>>()?.concat();
     let column = |i: usize| all.iter().map(move |c| c[i]);
     Ok(WithRewards {
         cases: all.len(),
         off: largest(column(0)),
         off_at_prompt: largest(column(1)),
-        cosine_reward_times_length: [
-            column(2).fold(1.0, f64::min),
-            column(2).sum::<f64>() / all.len() as f64,
-        ],
+        cosine_reward_times_length: [column(2).fold(1.0, f64::min), average(column(2))],
     })
 }
 

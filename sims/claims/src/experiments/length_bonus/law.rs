@@ -10,12 +10,11 @@
 //! `E[ρ Σ_k ∇_k] = E[ρ ∇log π(y)] = ∇E[ρ]`. ∎ No offset (ā = 0), no force. Where only stopping is decided, a weight
 //! that falls with the length makes `<∇E[ρ], ∇E[T]>` negative: a positive ā shortens there, a negative one lengthens.
 
-use super::identities::mean_advantage;
+use super::identities::{length_gradient, mean_advantage};
 use super::{HORIZON, chain};
-use crate::experiments::common::mdp::method;
+use crate::experiments::common::mdp::mean_update;
 use crate::experiments::common::{dot, gap, norm};
 use grpo_lambda::trace::{Recent, Trace};
-use grpo_lambda_mdp::expected::{Situation, implied_mean};
 use grpo_lambda_mdp::zoo::{Family, Random};
 use grpo_lambda_mdp::{EdgeId, Oracle, Target, Tree};
 use grpo_lambda_tools::length_direction::{CLAMP, GROUP};
@@ -84,7 +83,7 @@ fn maps(trace: bool) -> Vec<Map> {
 pub(super) fn law() -> anyhow::Result<Vec<LawRow>> {
     let (tree, policy) = chain(RATE)?;
     let oracle = Oracle::new(&tree, &policy);
-    let length = oracle.update_of_credit(&oracle.expect_given_edge(|y| tree.leaf_len(y) as f64));
+    let length = length_gradient(&oracle);
     let lengths = distribution(&oracle);
     let others = (1..GROUP).fold(vec![1.0], |sum, _| convolved(&sum, &lengths));
     let mut rows = Vec::new();
@@ -108,8 +107,8 @@ pub(super) fn law() -> anyhow::Result<Vec<LawRow>> {
             let unit = oracle.update_of_credit(&credit);
             for (advantages, mean_advantage, registered) in maps(lambda > 0.0) {
                 let off = |(name, settings): (&str, String)| -> anyhow::Result<f64> {
-                    let method = method(name, &format!("{settings} reduction={reduction}"))?;
-                    let update = implied_mean(method.as_ref(), &Situation::on_policy(&tree, &policy, GROUP))?;
+                    let settings = format!("{settings} reduction={reduction}");
+                    let update = mean_update((name, &settings), (&tree, &policy), GROUP)?;
                     let want: Vec<f64> = unit.iter().map(|u| mean_advantage * u).collect();
                     Ok(gap(&update, &want) / norm(&length))
                 };

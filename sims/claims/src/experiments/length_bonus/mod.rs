@@ -35,16 +35,16 @@ pub(crate) mod shown;
 pub(crate) mod spread;
 
 use crate::experiment::{Context, Experiment, Parts};
-use crate::experiments::common::mdp::method;
+use crate::experiments::common::mdp::mean_update;
 use crate::experiments::common::{cosine, dot, norm};
 use findings::findings;
-use grpo_lambda_mdp::expected::{Situation, implied_mean};
 use grpo_lambda_mdp::zoo::{EosHazard, Family};
 use grpo_lambda_mdp::{Oracle, Tabular, Tree};
 use grpo_lambda_tools::length_direction::{CLAMP, GROUP, Point, sweep};
-use identities::{AtLambda, WithRewards, mean_advantage, noise, with_rewards};
+use identities::{AtLambda, WithRewards, length_gradient, mean_advantage, noise, with_rewards};
 use law::{LawRow, Rationals, in_rationals, law};
 use rayon::prelude::*;
+use serde::{Serialize, Serializer};
 use shown::{figures, tables};
 use spread::{CreditRow, OnTask, credit, spread};
 
@@ -57,6 +57,7 @@ pub(super) static EXPERIMENT: Experiment = Experiment {
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
 
+#[derive(Default)]
 struct Numbers {
     rationals: Rationals,
     noise: Vec<AtLambda>,
@@ -110,21 +111,29 @@ const REDUCTIONS: [&str; 3] = ["response_sum", "token_mean", "response_mean"];
 const STYLES: [&str; 2] = ["recent", "both"];
 const UPDATES: [&str; 2] = ["trace", "weight"];
 
-/// The direction of the expected length under one setting.
-#[derive(Clone, Debug)]
+/// The direction of the expected length under one setting; a row of `length_bonus_slope.csv`.
+#[derive(Clone, Debug, Default, Serialize)]
 struct Slope {
-    lambda: f64,
-    rate: f64,
-    clamp: &'static str,
-    reduction: &'static str,
-    style: &'static str,
     update: &'static str,
+    style: &'static str,
+    reduction: &'static str,
+    clamp: &'static str,
+    lambda: f64,
+    #[serde(rename = "success_rate")]
+    rate: f64,
     /// `<E[update], ∇E[T]>`: tokens per unit of learning rate, to first order.
+    #[serde(rename = "slope_of_length")]
     slope: f64,
     /// `<E[update], ∇E[T]> / |∇E[T]|²`.
-    multiple: f64,
+    multiple_of_length_gradient: f64,
     /// Cosine with `∇E[T]`; `None` if the update is 0.
+    #[serde(rename = "cosine_with_length_gradient", serialize_with = "or_none")]
     cosine: Option<f64>,
+}
+
+/// Serializes a number, or the word `none`.
+fn or_none<S: Serializer>(x: &Option<f64>, serializer: S) -> Result<S::Ok, S::Error> {
+    x.map_or("none".to_owned(), |x| x.to_string()).serialize(serializer)
 }
 
 /// The chain with its start policy, rewards right with probability `rate`.
@@ -152,23 +161,22 @@ fn slopes() -> anyhow::Result<Vec<Slope>> {
     let slope = |&(update, style, reduction, clamp, lambda, rate): &_| -> anyhow::Result<Slope> {
         let (tree, policy) = chain(rate)?;
         let oracle = Oracle::new(&tree, &policy);
-        let length = oracle.update_of_credit(&oracle.expect_given_edge(|y| tree.leaf_len(y) as f64));
+        let length = length_gradient(&oracle);
         let words =
             format!("lambda={lambda} clamp={clamp} reduction={reduction} style={style} update={update}");
-        let method = method("grpo_lambda", &words)?;
-        let step = implied_mean(method.as_ref(), &Situation::on_policy(&tree, &policy, GROUP))?;
+        let step = mean_update(("grpo_lambda", &words), (&tree, &policy), GROUP)?;
         let slope = dot(&step, &length);
         // An update of 0, up to rounding, has no direction.
         let moves = norm(&step) > 1e-12;
         Ok(Slope {
+            update,
+            style,
+            reduction,
+            clamp,
             lambda,
             rate,
-            clamp,
-            reduction,
-            style,
-            update,
             slope: if moves { slope } else { 0.0 },
-            multiple: if moves { slope / dot(&length, &length) } else { 0.0 },
+            multiple_of_length_gradient: if moves { slope / dot(&length, &length) } else { 0.0 },
             cosine: moves.then(|| cosine(&step, &length)),
         })
     };

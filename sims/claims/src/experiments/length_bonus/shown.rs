@@ -5,72 +5,21 @@ use super::spread::{self, ARMS as OF_TASKS, PAPER};
 use super::{CLAMPS, LAMBDAS, Numbers, REDUCTIONS, Slope, UPDATES};
 use crate::experiments::common::at_least_exact;
 use crate::experiments::common::chart::chart;
-use crate::experiments::common::record::{Record, table};
 use crate::figure::{Axis, Figure, Panel};
-use grpo_lambda_stats::table::{Cell, Table};
+use grpo_lambda_stats::table::Table;
 use grpo_lambda_tools::length_direction::POLICIES;
 use serde::{Deserialize, Serialize};
 
 pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
     let law = n.law.iter().map(|row| LawRow { off: row.off.map(at_least_exact), ..row.clone() });
     vec![
-        (String::new(), by_lambda(n)),
-        ("slope".into(), slope_rows(n)),
-        ("horizon".into(), horizon_rows(n)),
+        (String::new(), Table::from_rows(&n.noise)),
+        ("slope".into(), Table::from_rows(&n.slopes)),
+        ("horizon".into(), Table::from_rows(&n.sweep)),
         ("tasks".into(), task_rows(n)),
         ("law".into(), Table::from_rows(law)),
-        ("credit".into(), Table::from_rows(n.credit.iter().cloned())),
+        ("credit".into(), Table::from_rows(&n.credit)),
     ]
-}
-
-fn by_lambda(n: &Numbers) -> Table {
-    table(n.noise.iter().map(|at| {
-        Record::default()
-            .with("lambda", at.lambda)
-            .with("updates", at.cases)
-            .with("largest_difference_to_formula_below", at_least_exact(at.off_noise))
-            .with("largest_relative_difference_to_bonus_below", at_least_exact(at.off_bonus))
-            .with("cosine_with_length_gradient_least", at.cosine[0])
-            .with("cosine_with_length_gradient_mean", at.cosine[1])
-            .with("norm_over_bonus_mean", at.norm)
-    }))
-}
-
-fn slope_rows(n: &Numbers) -> Table {
-    table(n.slopes.iter().map(|s| {
-        Record::default()
-            .with("update", s.update)
-            .with("style", s.style)
-            .with("reduction", s.reduction)
-            .with("clamp", s.clamp)
-            .with("lambda", s.lambda)
-            .with("success_rate", s.rate)
-            .with("slope_of_length", s.slope)
-            .with("multiple_of_length_gradient", s.multiple)
-            .with("cosine_with_length_gradient", s.cosine.map_or("none".into(), Cell::from))
-    }))
-}
-
-/// A row of `length_bonus_horizon.csv`.
-#[derive(Serialize, Deserialize)]
-pub(crate) struct HorizonRow {
-    pub(crate) policy: String,
-    pub(crate) horizon: usize,
-    pub(crate) mean_length: f64,
-    pub(crate) arm: String,
-    pub(crate) cosine_with_gradient: f64,
-    pub(crate) cosine_with_length_gradient: f64,
-}
-
-fn horizon_rows(n: &Numbers) -> Table {
-    Table::from_rows(n.sweep.iter().map(|p| HorizonRow {
-        policy: p.policy.to_owned(),
-        horizon: p.horizon,
-        mean_length: p.mean_length,
-        arm: p.arm.to_owned(),
-        cosine_with_gradient: p.cosine,
-        cosine_with_length_gradient: p.cosine_length,
-    }))
 }
 
 /// A row of `length_bonus_tasks.csv`: a task under a reduction and an arm.

@@ -1,11 +1,11 @@
 //! The direction of the expected update over many tasks (the zoo and random trees, two reductions), and the credit of
 //! every token of two concrete responses: a right sum and one that forgot a carry, in one group of eight.
 
-use crate::experiments::common::mdp::{Mdp, evaluate, group, method, random_mdps, zoo_mdps};
+use super::identities::length_gradient;
+use crate::experiments::common::mdp::{Mdp, evaluate, group, mean_update, random_mdps, zoo_mdps};
 use crate::experiments::common::{cosine, norm};
 use anyhow::Context as _;
 use grpo_lambda_mdp::Target;
-use grpo_lambda_mdp::expected::{Situation, implied_mean};
 use grpo_lambda_mdp::zoo::Random;
 use grpo_lambda_tools::length_direction::{CLAMP, GROUP};
 use rayon::prelude::*;
@@ -31,7 +31,7 @@ fn registered((_, name, clamped): &(&str, &'static str, bool), reduction: &str) 
 pub(crate) const PAPER: usize = 3;
 
 /// A task under a reduction.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct OnTask {
     pub(super) task: String,
     pub(super) family: &'static str,
@@ -57,15 +57,13 @@ pub(super) fn spread(seed: u64) -> anyhow::Result<Vec<OnTask>> {
 }
 
 fn on_task(family: &'static str, mdp: &Mdp) -> anyhow::Result<Vec<OnTask>> {
-    let (tree, oracle) = (&mdp.tree, mdp.oracle());
+    let oracle = mdp.oracle();
     let gradient = oracle.grad_j();
-    let length = oracle.update_of_credit(&oracle.expect_given_edge(|y| tree.leaf_len(y) as f64));
+    let length = length_gradient(&oracle);
     let under = |(setting, reduction): (&str, &'static str)| {
         let of_arm = |arm| {
             let (name, settings) = registered(arm, setting);
-            let method = method(name, &settings)?;
-            let update = implied_mean(method.as_ref(), &Situation::on_policy(tree, &mdp.policy, GROUP))?;
-            anyhow::Ok(cosine(&update, &gradient))
+            anyhow::Ok(cosine(&mean_update((name, &settings), (&mdp.tree, &mdp.policy), GROUP)?, &gradient))
         };
         Ok(OnTask {
             task: mdp.name.clone(),

@@ -2,7 +2,8 @@
 
 use super::{Arm, CLAMP, Numbers, TOKEN_MEAN};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::{extremes, holds_or, percent};
+use crate::experiments::common::claim::{Claim, claim};
+use crate::experiments::common::{extremes, percent, unless};
 use grpo_lambda::advantage::ClampPart;
 use grpo_lambda_stats::Interval;
 
@@ -17,37 +18,35 @@ pub(super) fn as_the_theorems_say(n: &Numbers) -> bool {
     together(n, &arms) == Verdict::Holds && law(n).is_some_and(|f| f.verdict == Verdict::Holds)
 }
 
-fn names(arms: &[&Arm]) -> String {
-    arms.iter().map(|a| a.name()).collect::<Vec<_>>().join("; ")
+/// The names of settings of which something is so.
+fn named<'a>(arms: &[&'a Arm], kept: impl Fn(&'a Arm) -> bool) -> Vec<String> {
+    arms.iter().filter(|a| kept(a)).map(|a| a.name()).collect()
+}
+
+/// True if an interval lies within a margin around 0.
+fn within(i: Interval, margin: f64) -> bool {
+    -margin <= i.low && i.high <= margin
 }
 
 /// The verdict on growth where a trace meets a clamp, and nowhere else. That a setting does not change needs an interval within the margin of
 /// equivalence; one that merely holds 0 tells nothing.
 fn together(n: &Numbers, arms: &[&Arm]) -> Verdict {
-    let expected = |a: &&Arm| a.lambda > 0.0 && a.pays();
-    let missed: Vec<&Arm> = arms.iter().copied().filter(expected).filter(|a| !a.lengthens()).collect();
-    let moved = |a: &&Arm| a.lengthens() || a.shortens();
-    let others = || arms.iter().copied().filter(|a| !expected(a));
-    let moving: Vec<&Arm> = others().filter(moved).collect();
-    let margin = n.margin * n.start[1];
-    let wide: Vec<&Arm> = others().filter(|a| a.together.low < -margin || a.together.high > margin).collect();
-    if !missed.is_empty() {
-        return Verdict::Fails(format!("not clearly longer: {}", names(&missed)));
-    }
-    if !moving.is_empty() {
-        let others = names(&moving);
+    let expected = |a: &Arm| a.lambda > 0.0 && a.pays();
+    let margin = n.margin_in_tokens();
+    let missed = named(arms, |a| expected(a) && !a.lengthens());
+    let moving = named(arms, |a| !expected(a) && moves(a) != 0.0);
+    let wide = named(arms, |a| !expected(a) && !within(a.together, margin));
+    if missed.is_empty() && !moving.is_empty() {
+        let others = moving.join("; ");
         return Verdict::HoldsWhen(format!(
             "the trace with the clamp lengthens, but others move, too: {others}"
         ));
     }
-    if !wide.is_empty() {
-        return Verdict::Inconclusive(format!(
-            "it lengthens there; the joint intervals of others reach beyond {margin:.2} tokens, {} of the initial length: {}",
-            percent(n.margin),
-            names(&wide)
-        ));
-    }
-    Verdict::Holds
+    let beyond = format!(
+        "it lengthens there; the joint intervals of others reach beyond {margin:.2} tokens, {} of the initial length",
+        percent(n.margin)
+    );
+    unless(("not clearly longer", &missed), (&beyond, &wide))
 }
 
 /// The settings of an optimiser with the paper's clamp or none.
@@ -76,13 +75,12 @@ fn showing(finding: Finding, optimiser: &str) -> Finding {
 /// `None` if no run uses AdamW.
 fn adamw(n: &Numbers) -> Option<Finding> {
     let arms = of_paper(n, false);
-    let finding = Finding::new(
-        "adamw",
-        "Under AdamW, too, responses grow longer with trace and clamp together, and keep their length otherwise",
-        together(n, &arms),
-    );
-    (!arms.is_empty())
-        .then(|| showing(finding, "AdamW").value("learning rate", n.rates[1]).value("seeds", n.seeds))
+    let statement = "Under AdamW, too, responses grow longer with trace and clamp together, and keep their length otherwise";
+    (!arms.is_empty()).then(|| {
+        showing(claim("adamw", statement).verdict(together(n, &arms)), "AdamW")
+            .value("learning rate", n.rates[1])
+            .value("seeds", n.seeds)
+    })
 }
 
 /// The settings of the length law, with the sign of the force at the start weights: `None` where its interval holds 0.
@@ -112,35 +110,26 @@ pub(super) fn forced_and_shown(n: &Numbers) -> [usize; 2] {
 
 /// `None` without a run of the length law.
 fn law(n: &Numbers) -> Option<Finding> {
-    let (arms, margin) = (of_law(n), n.margin * n.start[1]);
+    let (arms, margin) = (of_law(n), n.margin_in_tokens());
     let with = |fits: &dyn Fn(&Arm, f64) -> bool| {
         let kept = arms.iter().filter(|(a, sign)| sign.is_some_and(|s| fits(a, s)));
-        kept.map(|(a, _)| *a).collect::<Vec<_>>()
+        kept.map(|(a, _)| a.name()).collect::<Vec<_>>()
     };
     let wrong = with(&|a, sign| moves(a) != 0.0 && moves(a) != sign);
-    let unclear = with(&|a, sign| match sign {
-        0.0 => a.together.low < -margin || a.together.high > margin,
-        _ => moves(a) == 0.0,
-    });
-    let verdict = match (wrong.is_empty(), unclear.is_empty()) {
-        (true, true) => Verdict::Holds,
-        (true, false) => {
-            Verdict::Inconclusive(format!("the joint intervals are inconclusive for: {}", names(&unclear)))
-        }
-        (false, _) => Verdict::Fails(format!("another sign: {}", names(&wrong))),
-    };
-    let same = with(&|a, sign| a.change.mid * sign > 0.0).len();
+    let unclear = with(&|a, sign| if sign == 0.0 { !within(a.together, margin) } else { moves(a) == 0.0 });
+    let verdict = unless(("another sign", &wrong), ("the joint intervals are inconclusive for", &unclear));
     let [forced, shown] = forced_and_shown(n);
-    let reported = arms.iter().filter(|(_, sign)| sign.is_some()).count();
+    let statement = "Random rewards change the mean length in the direction that the length law predicts, under every \
+        reduction and map from rewards to advantages";
     (!arms.is_empty()).then(|| {
-        let statement = "Random rewards change the mean length in the direction that the length law predicts, under every reduction and map from rewards to advantages";
-        Finding::new("law", statement, verdict)
+        claim("law", statement)
+            .verdict(verdict)
             .value("settings", arms.len())
             .value("seeds", n.seeds)
             .value("with a force at the start weights", forced)
-            .value("of them with its sign", same)
+            .value("of them with its sign", with(&|a, sign| a.change.mid * sign > 0.0).len())
             .value("of them shown", shown)
-            .value("with a force of 0, or one that is significant", reported)
+            .value("with a force of 0, or one that is significant", with(&|_, _| true).len())
             .rows("", &[&["reduction"], &SHOWN[..], &["predicted"]].concat())
             .only("optimiser", &["SGD"])
             .note(format!("A setting moves if the interval that holds for all of them together (Bonferroni) leaves 0 out, and stays if it lies within {margin:.2} tokens."))
@@ -148,13 +137,9 @@ fn law(n: &Numbers) -> Option<Finding> {
 }
 
 fn only_together(n: &Numbers) -> Finding {
-    let paper = of_paper(n, true);
-    let finding = Finding::new(
-        "only_together",
-        "Under random rewards responses grow longer with trace and clamp together, and keep their length otherwise",
-        together(n, &paper),
-    );
-    showing(finding, "SGD")
+    let statement = "Under random rewards responses grow longer with trace and clamp together, and keep their length otherwise";
+    let verdict = together(n, &of_paper(n, true));
+    showing(claim("only_together", statement).verdict(verdict), "SGD")
         .only("clamp", &[CLAMP])
         .only("part", &[ClampPart::None, ClampPart::Both, ClampPart::Reweighting].map(ClampPart::name))
         .value("steps", n.steps)
@@ -178,72 +163,57 @@ pub(super) fn doses(n: &Numbers) -> Vec<&Arm> {
 fn dose(n: &Numbers) -> Finding {
     let arms = doses(n);
     let rises = arms.windows(2).all(|w| w[1].change.mid > w[0].change.mid);
-    let finding = Finding::new(
-        "dose",
-        "The larger the mean clamped advantage (ā), the more responses grow",
-        holds_or(rises && arms.len() > 2, "the mean change does not rise with ā everywhere"),
-    );
-    arms.iter()
-        .fold(finding, |finding, a| {
-            finding.interval(format!("change at ā = {:.3}", a.mean_advantage), a.change)
-        })
+    claim("dose", "The larger the mean clamped advantage (ā), the more responses grow")
+        .holds_or(rises && arms.len() > 2, "the mean change does not rise with ā everywhere")
+        .each(&arms, |f, a| f.interval(format!("change at ā = {:.3}", a.mean_advantage), a.change))
         .value("λ", arms.first().map(|a| a.lambda))
 }
 
 /// A setting with its prediction, the excess over it, and the excess at the joint level.
 type Excess<'a> = (&'a Arm, [Interval; 3]);
 
-/// The verdict on a size that is the predicted one: the 95 % interval of the excess lies within the margin of equivalence. One that merely
+/// The finding on a size that is the predicted one: the 95 % interval of the excess lies within the margin of equivalence. One that merely
 /// holds 0 tells nothing, and one that lies beyond at the joint level refutes it.
-fn size(n: &Numbers, arms: &[Excess]) -> Verdict {
-    let margin = n.margin * n.start[1];
-    let list = |kept: &dyn Fn(&Interval, &Interval) -> bool| {
-        let kept = arms.iter().filter(|(_, [_, beyond, jointly])| kept(beyond, jointly));
+fn sized(n: &Numbers, claim: Claim, arms: &[Excess]) -> Finding {
+    let margin = n.margin_in_tokens();
+    let list = |kept: &dyn Fn(Interval, Interval) -> bool| {
+        let kept = arms.iter().filter(|(_, [_, beyond, jointly])| kept(*beyond, *jointly));
         kept.map(|(a, _)| a.name()).collect::<Vec<_>>()
     };
-    let within = |i: &Interval| -margin <= i.low && i.high <= margin;
     let off = list(&|_, jointly| jointly.low > margin || jointly.high < -margin);
-    let wide = list(&|beyond, _| !within(beyond));
-    match (off.is_empty(), wide.is_empty() && !arms.is_empty()) {
-        (true, true) => Verdict::Holds,
-        (true, false) => Verdict::Inconclusive(format!(
-            "95 % intervals of measured minus predicted reach beyond {margin:.2} tokens: {}",
-            wide.join("; ")
-        )),
-        (false, _) => Verdict::Fails(format!(
-            "measured minus predicted lies beyond {margin:.2} tokens: {}",
-            off.join("; ")
-        )),
+    let mut wide = list(&|beyond, _| !within(beyond, margin));
+    if arms.is_empty() {
+        wide.push("no setting has a prediction".into());
     }
+    let lies = format!("measured minus predicted lies beyond {margin:.2} tokens");
+    let reach = format!("95 % intervals of measured minus predicted reach beyond {margin:.2} tokens");
+    claim.verdict(unless((&lies, &off), (&reach, &wide)))
 }
 
 /// Shows the predictions, and what was measured beyond them.
 fn sizes(finding: Finding, n: &Numbers, arms: &[Excess]) -> Finding {
-    let margin = n.margin * n.start[1];
+    let margin = n.margin_in_tokens();
     let small = arms.iter().filter(|(_, [predicted, ..])| predicted.mid.abs() <= margin).count();
-    let columns =
-        ["lambda", "part", "clamp", "reduction", "predicted", "beyond", "beyond_low", "beyond_high"];
     finding
         .value("margin in tokens", margin)
         .value("predictions within the margin themselves", small)
-        .rows("", &columns)
+        .rows(
+            "",
+            &["lambda", "part", "clamp", "reduction", "predicted", "beyond", "beyond_low", "beyond_high"],
+        )
         .only("optimiser", &["SGD"])
 }
 
 fn predicted(n: &Numbers) -> Finding {
     let paying = n.arms.iter().filter(|a| a.of_trace() && a.lambda > 0.0 && a.pays());
     let predicted: Vec<Excess> = paying.filter_map(|a| Some((a, a.predicted?))).collect();
-    let (least, most) =
-        extremes(predicted.iter().map(|(_, [predicted, beyond, _])| 1.0 + beyond.mid / predicted.mid));
-    let finding = Finding::new(
-        "predicted",
-        "The growth is the one that the theorem predicts from the initial weights: lr ā <g_λ, ∇E[T]> / E[T] per step",
-        size(n, &predicted),
-    );
-    let finding = sizes(finding.value("measured over predicted", [least, most]), n, &predicted);
-    finding.only("reduction", &[TOKEN_MEAN]).only("part", &[ClampPart::Both.name()]).note(
-        "Measured is the change minus that of the same random rewards without a clamp; the prediction is to first order. It counts as predicted if the 95 % interval of measured minus predicted lies within the margin.",
-    )
+    let over = extremes(predicted.iter().map(|(_, [predicted, beyond, _])| 1.0 + beyond.mid / predicted.mid));
+    let statement = "The growth is the one that the theorem predicts from the initial weights: lr ā <g_λ, ∇E[T]> / E[T] per step";
+    let finding = sized(n, claim("predicted", statement), &predicted).value("measured over predicted", over);
+    sizes(finding, n, &predicted)
+        .only("reduction", &[TOKEN_MEAN])
+        .only("part", &[ClampPart::Both.name()])
+        .note("Measured is the change minus that of the same random rewards without a clamp; the prediction is to first order. It counts as predicted if the 95 % interval of measured minus predicted lies within the margin.")
 }
 
 /// `None` without a run of the length law that has a force.
@@ -251,13 +221,9 @@ fn size_of_law(n: &Numbers) -> Option<Finding> {
     let forced = of_law(n).into_iter().filter(|(_, sign)| *sign != Some(0.0));
     let forced: Vec<Excess> = forced.filter_map(|(a, _)| Some((a, a.predicted?))).collect();
     let leave_0_out = |which: usize| forced.iter().filter(|(_, p)| !p[which].contains(0.0)).count();
+    let statement = "In the settings of the length law the change has the size that is predicted from the initial weights";
     (!forced.is_empty()).then(|| {
-        let finding = Finding::new(
-            "size_of_law",
-            "In the settings of the length law the change has the size that is predicted from the initial weights",
-            size(n, &forced),
-        );
-        sizes(finding, n, &forced)
+        sizes(sized(n, claim("size_of_law", statement), &forced), n, &forced)
             .value("settings with a force", forced.len())
             .value("intervals without 0 at 95 %", leave_0_out(1))
             .value("intervals without 0 for all together", leave_0_out(2))
@@ -269,21 +235,21 @@ mod tests {
     use super::*;
     use crate::experiments::common::words;
 
+    fn about(mid: f64) -> Interval {
+        Interval { low: mid - 0.1, mid, high: mid + 0.1, level: 0.95 }
+    }
+
     fn arm(lambda: f64, part: &str, clamp: f64, a: f64, change: f64) -> Arm {
-        let at = |mid: f64| Interval { low: mid - 0.1, mid, high: mid + 0.1, level: 0.95 };
-        let part = part.to_owned();
-        let predicted = Some([at(10.0 * a), at(change - 10.0 * a), at(change - 10.0 * a)]);
-        let optimiser = "SGD".to_owned();
         Arm {
-            optimiser,
+            optimiser: "SGD".into(),
             lambda,
-            part,
+            part: part.into(),
             clamp,
-            reduction: super::super::TOKEN_MEAN.to_owned(),
+            reduction: TOKEN_MEAN.into(),
             mean_advantage: a,
-            change: at(change),
-            predicted,
-            together: at(change),
+            change: about(change),
+            predicted: Some([10.0 * a, change - 10.0 * a, change - 10.0 * a].map(about)),
+            together: about(change),
             grad_norm: 1.0,
         }
     }
@@ -302,10 +268,8 @@ mod tests {
 
     /// A setting of the length law.
     fn constant(force: f64, change: f64) -> Arm {
-        let at = |mid: f64| Interval { low: mid - 0.1, mid, high: mid + 0.1, level: 0.95 };
-        let reduction = "constant".to_owned();
-        let predicted = Some([at(force), at(change - force), at(change - force)]);
-        Arm { reduction, predicted, ..arm(0.99, "both (the clamp)", CLAMP, 0.4, change) }
+        let predicted = Some([force, change - force, change - force].map(about));
+        Arm { reduction: "constant".into(), predicted, ..arm(0.99, "both (the clamp)", CLAMP, 0.4, change) }
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub(crate) mod shown;
 use crate::endpoints;
 use crate::experiment::{Context, Experiment, Parts};
 use crate::experiments::common::record::recorded;
-use crate::experiments::common::{extremes, mean};
+use crate::experiments::common::{average, extremes, grouped, mean};
 use findings::findings;
 use grpo_lambda::advantage::ClampPart;
 use grpo_lambda_stats::{Interval, t_interval};
@@ -118,6 +118,12 @@ struct Numbers {
     margin: f64,
 }
 
+impl Numbers {
+    fn margin_in_tokens(&self) -> f64 {
+        self.margin * self.start[1]
+    }
+}
+
 /// A run, as it was recorded.
 #[derive(Deserialize)]
 struct Run {
@@ -137,10 +143,9 @@ struct Run {
 }
 
 impl Run {
-    /// True for runs that differ in the clamp at most.
-    fn same_trace(&self, other: &Run) -> bool {
-        let trace = |r: &Run| (r.optimiser.clone(), r.lambda, r.reduction.clone());
-        trace(self) == trace(other)
+    /// What runs share that differ in the clamp at most.
+    fn trace(&self) -> (String, f64, String) {
+        (self.optimiser.clone(), self.lambda, self.reduction.clone())
     }
 
     fn of_trace(&self) -> bool {
@@ -153,19 +158,13 @@ fn measure(_: &Context) -> anyhow::Result<Numbers> {
 }
 
 fn from(text: &str) -> anyhow::Result<Numbers> {
-    let mut settings: Vec<Vec<Run>> = Vec::new();
-    let (mut steps, mut rates) = (0.0, [f64::NAN; 2]);
-    for run in recorded::<Run>(text)? {
-        steps = run.steps;
-        rates[usize::from(run.optimiser == "AdamW")] = run.learning_rate;
-        let same = |s: &&mut Vec<Run>| {
-            s[0].same_trace(&run) && (s[0].part.as_str(), s[0].clamp) == (run.part.as_str(), run.clamp)
-        };
-        match settings.iter_mut().find(same) {
-            Some(known) => known.push(run),
-            None => settings.push(vec![run]),
-        }
-    }
+    let runs: Vec<Run> = recorded(text)?;
+    let steps = runs.last().map_or(0.0, |run| run.steps);
+    let rate =
+        |name: &str| runs.iter().rfind(|run| run.optimiser == name).map_or(f64::NAN, |run| run.learning_rate);
+    let rates = ["SGD", "AdamW"].map(rate);
+    let grouped = grouped(runs, |run| (run.trace(), run.part.clone(), run.clamp));
+    let mut settings: Vec<Vec<Run>> = grouped.into_iter().map(|(_, runs)| runs).collect();
     let seeds = settings.iter().map(Vec::len).min().unwrap_or(0);
     anyhow::ensure!(seeds > 1, "the recorded runs hold {seeds} seeds; two are needed");
     let starts: Vec<f64> = settings[0].iter().map(|r| r.length_before).collect();
@@ -183,7 +182,7 @@ fn from(text: &str) -> anyhow::Result<Numbers> {
 
 /// The changes with the same random rewards, optimiser and trace but no clamp, by seed.
 fn without_clamp(settings: &[Vec<Run>], of: &[Run]) -> Option<Vec<f64>> {
-    let same = |s: &&Vec<Run>| s[0].same_trace(&of[0]) && s[0].part == ClampPart::None.name();
+    let same = |s: &&Vec<Run>| s[0].trace() == of[0].trace() && s[0].part == ClampPart::None.name();
     let control = settings.iter().find(same)?;
     let seeds = |runs: &[Run]| runs.iter().map(|r| r.seed).collect::<Vec<_>>();
     (seeds(control) == seeds(of)).then(|| control.iter().map(|r| r.change).collect())
@@ -216,7 +215,7 @@ fn arm(runs: &[Run], control: Option<Vec<f64>>, all: usize) -> Arm {
             [interval(&p), interval(&excess), together(&excess)]
         }),
         together: together(&change),
-        grad_norm: mean(&runs.iter().map(|r| r.grad_norm).collect::<Vec<_>>()),
+        grad_norm: average(runs.iter().map(|r| r.grad_norm)),
     }
 }
 

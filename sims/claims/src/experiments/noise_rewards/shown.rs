@@ -2,7 +2,7 @@
 
 use super::findings::{as_the_theorems_say, doses, forced_and_shown, of_law};
 use super::{Arm, CLAMP, Numbers, TOKEN_MEAN};
-use crate::experiments::common::extremes;
+use crate::experiments::common::{extremes, placed};
 use crate::figure::{Axis, Figure, Panel, Style};
 use grpo_lambda_stats::table::Table;
 use serde::{Deserialize, Serialize};
@@ -117,8 +117,7 @@ fn by_lambda(n: &Numbers, plain: bool, lambdas: &[f64]) -> Panel {
             .iter()
             .filter(|a| a.of_trace() && a.plain() == plain && a.part == part && a.clamp == CLAMP);
         let aside = 0.22 * (k as f64 - 1.0);
-        panel =
-            panel.intervals(name, own.map(|a| (place(a) + aside, a.change.low, a.change.mid, a.change.high)));
+        panel = panel.intervals(name, own.map(|a| placed(place(a) + aside, a.change)));
     }
     let paying = n.arms.iter().filter(|a| a.of_trace() && a.plain() == plain && a.pays() && a.clamp == CLAMP);
     let predicted: Vec<(f64, f64)> = paying.filter_map(|a| Some((place(a), a.predicted?[0].mid))).collect();
@@ -134,10 +133,7 @@ fn by_dose(n: &Numbers, longest: f64) -> Panel {
     Panel::new(format!("Dose: no clamp to -0.1, λ = {longest}"))
         .x(Axis::new("ā, mean advantage of a response"))
         .y(Axis::new("change of the mean length, tokens"))
-        .intervals(
-            "measured",
-            own.iter().map(|a| (a.mean_advantage, a.change.low, a.change.mid, a.change.high)),
-        )
+        .intervals("measured", own.iter().map(|a| placed(a.mean_advantage, a.change)))
         .styled_line(
             "predicted",
             Style::Dashed,
@@ -156,8 +152,7 @@ fn by_force(n: &Numbers) -> Panel {
         .y(Axis::new("change of the mean length, tokens"));
     for (reduction, name) in REDUCTIONS {
         let own = law.iter().filter(|(a, _)| a.reduction == reduction);
-        panel =
-            panel.intervals(name, own.map(|(a, force)| (*force, a.change.low, a.change.mid, a.change.high)));
+        panel = panel.intervals(name, own.map(|(a, force)| placed(*force, a.change)));
     }
     panel.styled_line("measured = predicted", Style::Dashed, [(least, least), (most, most)])
 }

@@ -1,7 +1,7 @@
 //! Gains over GRPO, their standard errors, corrections for several comparisons, and the little statistics that printed
 //! accuracies allow: normal theory for averages of right and wrong answers, plus exact counting.
 
-use crate::experiments::common::mean;
+use crate::experiments::common::{average, mean};
 use grpo_lambda_printed::{Benchmark, Column, Dataset, Model, Paper, Run};
 use grpo_lambda_stats::{expected_max_normal, holm};
 use statrs::distribution::{ChiSquared, Continuous, ContinuousCDF, Normal, StudentsT};
@@ -42,14 +42,14 @@ impl Estimate {
         assert!(!parts.is_empty(), "the mean of nothing");
         let n = parts.len() as f64;
         Estimate {
-            points: parts.iter().map(|e| e.points).sum::<f64>() / n,
+            points: average(parts.iter().map(|e| e.points)),
             se: parts.iter().map(|e| e.se * e.se).sum::<f64>().sqrt() / n,
         }
     }
     /// The mean of estimates that rise and fall together, the other extreme: as if they were of the same draws of the
     /// same test items.
     pub fn mean_of_dependent(parts: &[Estimate]) -> Estimate {
-        let se = parts.iter().map(|e| e.se).sum::<f64>() / parts.len() as f64;
+        let se = average(parts.iter().map(|e| e.se));
         Estimate { se, ..Estimate::mean(parts) }
     }
 }
@@ -134,16 +134,31 @@ pub fn heterogeneity(parts: &[Estimate]) -> (f64, f64) {
 pub struct Selection {
     /// The best variant.
     pub best: Gain,
-    /// The number of variants it was chosen from.
-    pub variants: i32,
     /// Standard error, in points, of one five-benchmark average at the pooled accuracies.
     pub single_se: f64,
-    /// `E[max_i X_i − X_0]` in points when no variant has an effect.
+    pub chance: Chance,
+}
+
+/// What the best of several variants without an effect gains over the baseline that they share.
+#[derive(Clone, Copy, Debug)]
+pub struct Chance {
+    /// `E[max_i X_i − X_0]` in points.
     pub expected: f64,
     /// The value that this maximum exceeds in 5 % of cases.
     pub quantile95: f64,
-    /// `P(max_i X_i − X_0 ≥ the printed gain)` when no variant has an effect.
+    /// `P(max_i X_i − X_0 ≥ the printed gain)`.
     pub p: f64,
+}
+
+impl Chance {
+    /// From the standard error of one average, against a gain in points.
+    pub fn new(variants: usize, se: f64, points: f64) -> Chance {
+        Chance {
+            expected: expected_max_normal(variants as u64) * se,
+            quantile95: best_of_quantile(variants as i32, 0.05) * se,
+            p: best_of_tail(variants as i32, points / se),
+        }
+    }
 }
 
 /// The selection effect for one model and data set.
@@ -160,15 +175,7 @@ pub fn selection(gains: &[Gain], model: Model, dataset: Dataset) -> Selection {
         *p = (*p + here.iter().map(|g| g.run.scores[b].value()).sum::<f64>()) / (here.len() + 1) as f64;
     }
     let single_se = 100.0 * binomial_variance(&pooled).sqrt();
-    let variants = here.len() as i32;
-    Selection {
-        best,
-        variants,
-        single_se,
-        expected: expected_max_normal(variants as u64) * single_se,
-        quantile95: best_of_quantile(variants, 0.05) * single_se,
-        p: best_of_tail(variants, best.points / single_se),
-    }
+    Selection { best, single_se, chance: Chance::new(here.len(), single_se, best.points) }
 }
 
 /// The scatter of a model's runs around levels of their own for every column and every data set.
@@ -201,7 +208,7 @@ pub fn spread(paper: &Paper, model: Model) -> Spread {
     let x: Vec<Vec<f64>> = rows.iter().map(|r| r.iter().map(|run| 100.0 * run.mean()).collect()).collect();
     let of_column: Vec<f64> = x.iter().map(|row| mean(row)).collect();
     let sets = Dataset::ALL.len();
-    let of_set: Vec<f64> = (0..sets).map(|j| mean(&x.iter().map(|row| row[j]).collect::<Vec<_>>())).collect();
+    let of_set: Vec<f64> = (0..sets).map(|j| average(x.iter().map(|row| row[j]))).collect();
     let all = mean(&of_column);
     let mut squares = 0.0;
     for i in 0..x.len() {
@@ -210,7 +217,7 @@ pub fn spread(paper: &Paper, model: Model) -> Spread {
         }
     }
     let freedom = ((x.len() - 1) * (sets - 1)) as f64;
-    let item = mean(&rows.iter().flatten().map(|run| single_se(run).powi(2)).collect::<Vec<_>>());
+    let item = average(rows.iter().flatten().map(|run| single_se(run).powi(2)));
     Spread { model, sd: (squares / freedom).sqrt(), freedom, item_se: item.sqrt() }
 }
 
@@ -223,7 +230,7 @@ pub fn against_spread(per_model: &[Estimate], spreads: &[Spread]) -> (Estimate, 
     let total: f64 = variances.iter().sum();
     let freedom = total * total / variances.iter().zip(spreads).map(|(v, s)| v * v / s.freedom).sum::<f64>();
     let se = (2.0 / Dataset::ALL.len() as f64 * total).sqrt() / n;
-    let points = per_model.iter().map(|e| e.points).sum::<f64>() / n;
+    let points = average(per_model.iter().map(|e| e.points));
     let estimate = Estimate { points, se };
     (estimate, two_sided_t(estimate.z(), freedom))
 }

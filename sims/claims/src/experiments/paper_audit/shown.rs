@@ -2,7 +2,7 @@
 
 use super::Audit;
 use super::findings::noise::{best_means, common_gains, pooled_variants, variants_against_spread};
-use super::gains::{self, Estimate, Gain, correlation_needed, minimal_detectable};
+use super::gains::{self, Chance, Estimate, Gain, correlation_needed, minimal_detectable};
 use crate::experiments::common::record::{Record, table, yes};
 use crate::figure::{Axis, Figure, Panel};
 use grpo_lambda_printed::{Benchmark, Column, Dataset, Model, Run};
@@ -106,25 +106,23 @@ fn variants(audit: &Audit) -> Table {
 
 /// The best of eight.
 fn selection(audit: &Audit) -> Table {
-    let row = |model: Model, dataset: &str, best: Column, [gain, mean, most, p]: [f64; 4]| {
+    let row = |model: Model, dataset: &str, best: Column, gain: f64, chance: Chance| {
         Record::default()
             .with("model", model.name())
             .with("dataset", dataset)
             .with("best_variant", best.name())
             .with("gain_points", gain)
-            .with("chance_mean_points", mean)
-            .with("chance_95_points", most)
-            .with("p", p)
+            .with("chance_mean_points", chance.expected)
+            .with("chance_95_points", chance.quantile95)
+            .with("p", chance.p)
     };
-    let adjusted = holm(&audit.selections.iter().map(|s| s.p).collect::<Vec<_>>());
+    let adjusted = holm(&audit.selections.iter().map(|s| s.chance.p).collect::<Vec<_>>());
     let each = audit.selections.iter().zip(adjusted).map(|(s, adjusted)| {
         let run = &s.best.run;
-        let numbers = [s.best.points, s.expected, s.quantile95, s.p];
-        row(run.model, run.dataset.name(), run.column, numbers).with("p_holm_8", adjusted)
+        row(run.model, run.dataset.name(), run.column, s.best.points, s.chance).with("p_holm_8", adjusted)
     });
-    let means = best_means(audit).into_iter().map(|b| {
-        let numbers = [b.mean.points, b.expected, b.quantile95, b.p];
-        row(b.model, "mean of four", b.column, numbers).with("p_holm_8", None::<f64>)
+    let means = best_means(audit).map(|(model, column, mean, chance)| {
+        row(model, "mean of four", column, mean.points, chance).with("p_holm_8", None::<f64>)
     });
     table(each.chain(means))
 }

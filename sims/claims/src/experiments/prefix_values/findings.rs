@@ -5,7 +5,8 @@ use super::{
     PREFIX, RIDGE, Row, STATE, TEMPO,
 };
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::{holds_when, list, mean, percent};
+use crate::experiments::common::claim::claim;
+use crate::experiments::common::{average, holds_when, list, mean, percent, sizes_where};
 use grpo_lambda_stats::{Interval, OverTasks, holm};
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
@@ -32,14 +33,11 @@ pub(super) fn reached(rows: &[&Row], method: usize) -> f64 {
     rows.iter().filter(|r| r.ratio[method].0 <= GOAL).count() as f64 / rows.len() as f64
 }
 
-/// The groups in which something is so.
-fn groups_where(is: impl Fn(usize) -> bool) -> Vec<String> {
-    GROUPS.into_iter().filter(|&g| is(g)).map(|g| g.to_string()).collect()
-}
-
 /// The verdict that a method reaches the goal on 80 % of tasks: at all group sizes, or at some.
 fn reaches(n: &Numbers, method: usize) -> Verdict {
-    let ok = groups_where(|g| reached(&if g == GROUPS[0] { smallest(n) } else { at(n, g) }, method) >= 0.8);
+    let ok = sizes_where(&GROUPS, |g| {
+        reached(&if g == GROUPS[0] { smallest(n) } else { at(n, g) }, method) >= 0.8
+    });
     let least = percent(reached(&smallest(n), method));
     holds_when(
         ok.len() == GROUPS.len(),
@@ -75,20 +73,16 @@ fn goal(n: &Numbers) -> Finding {
 
 fn less_than_rloo(n: &Numbers) -> Finding {
     let (_, above) = beyond(&smallest(n), PREFIX);
-    let lower = groups_where(|g| mean(&ratios(&at(n, g), PREFIX)) < 1.0).len() == GROUPS.len();
-    let finding = Finding::new(
-        "less_than_rloo",
-        "Prefix RLOO has no more variance than RLOO",
-        holds_when(
-            above == 0 && lower,
-            lower,
-            format!(
-                "tasks are averaged over; at G = {} it has more on {above} of {} beyond two standard errors",
-                GROUPS[0],
-                smallest(n).len()
-            ),
-            "its mean share of RLOO's variance is above 1",
+    let lower = sizes_where(&GROUPS, |g| mean(&ratios(&at(n, g), PREFIX)) < 1.0).len() == GROUPS.len();
+    let finding = claim("less_than_rloo", "Prefix RLOO has no more variance than RLOO").holds_when(
+        above == 0 && lower,
+        lower,
+        format!(
+            "tasks are averaged over; at G = {} it has more on {above} of {} beyond two standard errors",
+            GROUPS[0],
+            smallest(n).len()
         ),
+        "its mean share of RLOO's variance is above 1",
     );
     with_methods(finding, &[PREFIX], &["tasks_below", "tasks_above"])
 }
@@ -158,29 +152,23 @@ pub(super) fn among_methods(rows: &[&Row]) -> (Place, Vec<(String, Interval)>) {
 
 fn error(n: &Numbers) -> Finding {
     let places = GROUPS.map(|g| (g, among_methods(&at(n, g)).0));
-    let sizes: Vec<String> =
-        places.iter().filter(|(_, p)| *p == Place::Lowest).map(|(g, _)| g.to_string()).collect();
-    let rest: Vec<String> = places
-        .iter()
-        .filter_map(|(g, p)| match p {
-            Place::Lowest => None,
-            Place::Above(lower) => Some(format!("at G = {g} lower: {lower}")),
-            Place::Open(open) => Some(format!("at G = {g} no significant difference from: {open}")),
+    let lowest = sizes_where(&GROUPS, |g| places.iter().any(|(own, p)| *own == g && *p == Place::Lowest));
+    let rest = places.iter().filter_map(|(g, p)| match p {
+        Place::Lowest => None,
+        Place::Above(lower) => Some(format!("at G = {g} lower: {lower}")),
+        Place::Open(open) => Some(format!("at G = {g} no significant difference from: {open}")),
+    });
+    let rest = rest.collect::<Vec<_>>().join("; ");
+    let is_refuted = places.iter().any(|(_, p)| matches!(p, Place::Above(_)));
+    let statement = "Of the methods without a critic Prefix RLOO has the lowest error of one update at its best step \
+        size";
+    claim("error", statement)
+        .verdict(if lowest.is_empty() && !is_refuted {
+            Verdict::Inconclusive(rest)
+        } else {
+            let condition = format!("groups are as large as {}; {rest}", lowest.join(", "));
+            holds_when(lowest.len() == GROUPS.len(), !lowest.is_empty(), condition, rest)
         })
-        .collect();
-    let rest = rest.join("; ");
-    let verdict = match places.iter().any(|(_, p)| matches!(p, Place::Above(_))) {
-        false if sizes.is_empty() => Verdict::Inconclusive(rest),
-        _ => holds_when(
-            sizes.len() == GROUPS.len(),
-            !sizes.is_empty(),
-            format!("groups are as large as {}; {rest}", sizes.join(", ")),
-            rest.clone(),
-        ),
-    };
-    let statement = "Of the methods without a critic Prefix RLOO has the lowest error of one \
-        update at its best step size";
-    Finding::new("error", statement, verdict)
         .rows("", &["group", "method", "error_at_best_step", "minus_prefix_rloo", "minus_prefix_rloo_high"])
         .note(format!(
             "Means over tasks of min_c E|c g - ∇J|² / |∇J|², with Student's t over tasks; a difference counts if sign \
@@ -205,7 +193,7 @@ pub(super) fn among_lambdas(
 fn choice(n: &Numbers, of: fn(&ByLambda) -> &Vec<f64>) -> (f64, f64) {
     let own: Vec<(f64, f64)> = n.by_lambda.iter().map(|b| ByLambda::best(of(b))).collect();
     let inside = own.iter().filter(|(l, _)| *l > 0.0 && *l < 1.0).count() as f64 / own.len() as f64;
-    (inside, mean(&own.iter().map(|o| o.1).collect::<Vec<_>>()))
+    (inside, average(own.iter().map(|o| o.1)))
 }
 
 /// Shows the mean errors with some values, and what a choice of λ by task would save.
@@ -220,20 +208,16 @@ fn with_lambdas(finding: Finding, n: &Numbers, values: &str, of: fn(&ByLambda) -
 }
 
 fn lambda(n: &Numbers) -> Finding {
-    let (place, _) = among_lambdas(n, |b| &b.estimated, LAMBDAS.len() - 1);
-    let finding = Finding::new(
-        "lambda",
-        "With values of prefixes estimated from the group, some λ below 1 has a lower error than \
-         λ = 1, averaged over tasks",
-        match place {
-            Place::Above(_) => Verdict::Holds,
-            Place::Lowest => Verdict::Fails("every λ below 1 has a higher one".into()),
-            Place::Open(open) => Verdict::Inconclusive(format!(
-                "no λ below 1 is shown to have a lower one; inconclusive for {open}"
-            )),
-        },
-    );
-    with_lambdas(finding, n, ESTIMATED, |b| &b.estimated).note(format!(
+    let verdict = match among_lambdas(n, |b| &b.estimated, LAMBDAS.len() - 1).0 {
+        Place::Above(_) => Verdict::Holds,
+        Place::Lowest => Verdict::Fails("every λ below 1 has a higher one".into()),
+        Place::Open(open) => Verdict::Inconclusive(format!(
+            "no λ below 1 is shown to have a lower one; inconclusive for {open}"
+        )),
+    };
+    let statement = "With values of prefixes estimated from the group, some λ below 1 has a lower error than λ = 1, \
+        averaged over tasks";
+    with_lambdas(claim("lambda", statement).verdict(verdict), n, ESTIMATED, |b| &b.estimated).note(format!(
         "Mean errors at G = {}, with Student's t over tasks; a difference counts if sign flips agree after Holm's \
          correction. A task's own best λ is chosen on the same groups.",
         GROUPS[0]
@@ -241,19 +225,13 @@ fn lambda(n: &Numbers) -> Finding {
 }
 
 fn lambda_exact(n: &Numbers) -> Finding {
-    let (place, _) = among_lambdas(n, |b| &b.exact, 0);
-    let finding = Finding::new(
-        "lambda_exact",
-        "With exact values the lowest error is that of λ = 0",
-        match place {
-            Place::Lowest => Verdict::Holds,
-            Place::Above(lower) => Verdict::Fails(format!("it is lower at λ = {lower}")),
-            Place::Open(open) => {
-                Verdict::Inconclusive(format!("λ = 0 is not significantly lower than {open}"))
-            }
-        },
-    );
-    with_lambdas(finding, n, EXACT, |b| &b.exact)
+    let verdict = match among_lambdas(n, |b| &b.exact, 0).0 {
+        Place::Lowest => Verdict::Holds,
+        Place::Above(lower) => Verdict::Fails(format!("it is lower at λ = {lower}")),
+        Place::Open(open) => Verdict::Inconclusive(format!("λ = 0 is not significantly lower than {open}")),
+    };
+    let claim = claim("lambda_exact", "With exact values the lowest error is that of λ = 0");
+    with_lambdas(claim.verdict(verdict), n, EXACT, |b| &b.exact)
 }
 
 #[cfg(test)]
@@ -270,17 +248,7 @@ mod tests {
             of_zoo: true,
             common: true,
             group,
-            ratio: vec![
-                (1.0, 0.0),
-                (ratio, 0.01),
-                (ratio, 0.01),
-                (0.8, 0.01),
-                (0.9, 0.01),
-                (ratio, 0.01),
-                (1.0, 0.01),
-                (1.0, 0.01),
-                (0.6, 0.01),
-            ],
+            ratio: [1.0, ratio, ratio, 0.8, 0.9, ratio, 1.0, 1.0, 0.6].map(|r| (r, 0.01)).to_vec(),
             error: [0.7, error, 0.68, 0.4, 0.6, 0.65, 0.66, 0.67, 0.3].map(|e| scale * e).to_vec(),
         };
         let scaled = |scale: f64| -> Vec<f64> { estimated.iter().map(|e| scale * e).collect() };
@@ -304,14 +272,9 @@ mod tests {
     fn each_verdict_follows_its_own_numbers() {
         let rising: Vec<f64> = falling().iter().rev().copied().collect();
         let verdicts = |n: Numbers| words(&findings(&n));
-        assert_eq!(
-            verdicts(numbers(0.8, 0.5, rising)),
-            ["Holds", "Holds", "Holds", "Holds", "Holds", "Fails"]
-        );
-        assert_eq!(
-            verdicts(numbers(1.1, 0.9, falling())),
-            ["Fails", "Fails", "Fails", "Fails", "Fails", "Holds"]
-        );
+        let [h, f] = ["Holds", "Fails"];
+        assert_eq!(verdicts(numbers(0.8, 0.5, rising)), [h, h, h, h, h, f]);
+        assert_eq!(verdicts(numbers(1.1, 0.9, falling())), [f, f, f, f, f, h]);
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub(crate) mod shown;
 
 use crate::experiment::{Context, Experiment, Parts};
 use crate::experiments::common::mdp::{Mdp, method, random_mdps, zoo_mdps};
-use crate::experiments::common::{dot, stream};
+use crate::experiments::common::{average, dot, ratio_of_means, stream};
 use findings::findings;
 use grpo_lambda::group::{Group, Response};
 use grpo_lambda::methods::{self, Method};
@@ -226,18 +226,14 @@ struct Draws {
 
 impl Draws {
     fn mean(&self, of: impl Fn(&Draw) -> f64) -> f64 {
-        self.draws.iter().map(of).sum::<f64>() / self.draws.len() as f64
+        average(self.draws.iter().map(of))
     }
 
     /// `E|g - ∇J|²` over that of another method on the same groups, with its standard error. For unbiased updates:
     /// variances.
     fn variance_ratio(&self, other: &Draws) -> (f64, f64) {
-        let base = other.mean(|d| d.error);
-        let ratio = self.mean(|d| d.error) / base;
-        let n = self.draws.len() as f64;
-        let pairs = self.draws.iter().zip(&other.draws);
-        let spread: f64 = pairs.map(|(a, b)| (a.error - ratio * b.error).powi(2)).sum();
-        (ratio, (spread / (n - 1.0) / n).sqrt() / base)
+        let errors = |draws: &Draws| draws.draws.iter().map(|d| d.error).collect::<Vec<_>>();
+        ratio_of_means(&errors(self), &errors(other))
     }
 
     /// `min_c E|c g - ∇J|² / |∇J|²`: the error of one update at the best step size.

@@ -8,7 +8,7 @@ use super::{
 use crate::experiment::CASES;
 use crate::experiments::common::chart::chart;
 use crate::experiments::common::record::{Record, table, yes};
-use crate::experiments::common::{mean, quantile};
+use crate::experiments::common::{average, mean, quantile};
 use crate::figure::{Axis, Figure, Panel};
 use grpo_lambda_stats::table::Table;
 use serde::{Deserialize, Serialize};
@@ -60,7 +60,7 @@ fn methods(n: &Numbers, group: usize) -> impl Iterator<Item = MethodRow> {
             share_at_goal: unbiased.then(|| reached(&rows, m)),
             tasks_below: beyond.map(|(below, _)| below),
             tasks_above: beyond.map(|(_, above)| above),
-            error_at_best_step: mean(&rows.iter().map(|r| r.error[m]).collect::<Vec<_>>()),
+            error_at_best_step: average(rows.iter().map(|r| r.error[m])),
             minus_prefix_rloo: apart.map(|i| i.mid),
             minus_prefix_rloo_low: apart.map(|i| i.low),
             minus_prefix_rloo_high: apart.map(|i| i.high),
@@ -91,7 +91,7 @@ fn lambdas(n: &Numbers) -> Vec<LambdaRow> {
             LambdaRow {
                 values,
                 lambda,
-                error_at_best_step: mean(&n.by_lambda.iter().map(|b| of(b)[k]).collect::<Vec<_>>()),
+                error_at_best_step: average(n.by_lambda.iter().map(|b| of(b)[k])),
                 above_reference: own.map(|i| i.mid),
                 above_reference_low: own.map(|i| i.low),
                 above_reference_high: own.map(|i| i.high),

@@ -8,6 +8,7 @@ use grpo_lambda_mdp::expected::SetMoments;
 use grpo_lambda_mdp::zoo::{Chain, Family};
 use rand::Rng;
 use rayon::prelude::*;
+use serde::Serialize;
 
 /// Tokens of a response.
 const LENGTHS: [usize; 4] = [5, 10, 20, 40];
@@ -37,16 +38,19 @@ impl Kind {
     }
 }
 
-/// Two systematic sets on a chain.
-#[derive(Clone, Debug)]
+/// Two systematic sets on a chain; a row of `sampler_chains.csv`.
+#[derive(Clone, Debug, Serialize)]
 pub(super) struct ChainRow {
-    pub(super) kind: Kind,
+    /// The name of its kind.
+    pub(super) chain: &'static str,
     pub(super) tokens: usize,
     pub(super) group: usize,
-    /// Share of RLOO's variance, with its standard error: 0 where it is exact.
-    pub(super) ratio: (f64, f64),
     /// Mean bits of a response.
     pub(super) bits: f64,
+    /// Share of RLOO's variance, with its standard error: none where it is exact.
+    #[serde(rename = "two_systematic_sets")]
+    pub(super) ratio: f64,
+    pub(super) standard_error: Option<f64>,
 }
 
 pub(super) fn chains(groups: usize, seed: u64) -> anyhow::Result<Vec<ChainRow>> {
@@ -55,11 +59,18 @@ pub(super) fn chains(groups: usize, seed: u64) -> anyhow::Result<Vec<ChainRow>> 
         .flat_map(|kind| LENGTHS.into_iter().flat_map(move |tokens| GROUPS.map(|g| (kind, tokens, g))))
         .collect();
     let row = |(place, &(kind, tokens, group)): (usize, &(Kind, usize, usize))| {
-        let (ratio, bits) = match kind {
+        let ((ratio, error), bits) = match kind {
             Kind::Ends => on_tree(tokens, group)?,
             _ => Positions::new(tokens, kind).measure(group, groups, seed.wrapping_add(place as u64)),
         };
-        Ok(ChainRow { kind, tokens, group, ratio, bits })
+        Ok(ChainRow {
+            chain: kind.name(),
+            tokens,
+            group,
+            bits,
+            ratio,
+            standard_error: (error > 0.0).then_some(error),
+        })
     };
     cases.par_iter().enumerate().map(row).collect()
 }

@@ -18,9 +18,9 @@ pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
     vec![
         (CASES.into(), rows(n)),
         ("overall".into(), overall(n)),
-        ("chains".into(), chains(n)),
+        ("chains".into(), Table::from_rows(&n.chains)),
         ("predicted".into(), predicted(n)),
-        ("trees".into(), Table::from_rows(n.trees.iter().cloned())),
+        ("trees".into(), Table::from_rows(&n.trees)),
     ]
 }
 
@@ -57,39 +57,16 @@ fn rows(n: &Numbers) -> Table {
 /// A row per family, group size and method.
 fn overall(n: &Numbers) -> Table {
     let families = [(Family::All, "all"), (Family::Zoo, "zoo"), (Family::Random, "random")];
-    let mut records = Vec::new();
-    for (family, name) in families {
-        for g in GROUPS {
-            for (method, title) in METHODS.iter().enumerate() {
-                let values = ratios(n, family, g, method);
-                let Some(over) = RatioSummary::new(&values) else { continue };
-                let flips = paired_permutation(&values, &vec![1.0; values.len()], FLIPS, 0);
-                records.push(
-                    Record::default()
-                        .with("family", name)
-                        .with("group", g)
-                        .with("method", *title)
-                        .with("tasks", over.tasks)
-                        .interval("mean_over_rloo", over.interval)
-                        .with("median", over.median)
-                        .with("share_at_most_0_85", over.reached)
-                        .with("p_sign_flips", flips.map(|test| test.p)),
-                );
-            }
-        }
-    }
-    table(records)
-}
-
-fn chains(n: &Numbers) -> Table {
-    table(n.chains.iter().map(|c| {
-        Record::default()
-            .with("chain", c.kind.name())
-            .with("tokens", c.tokens)
-            .with("group", c.group)
-            .with("bits", c.bits)
-            .with("two_systematic_sets", c.ratio.0)
-            .with("standard_error", (c.ratio.1 > 0.0).then_some(c.ratio.1))
+    let cases = families.into_iter().flat_map(|family| GROUPS.map(|g| (family, g)));
+    let cases = cases.flat_map(|case| METHODS.iter().enumerate().map(move |method| (case, method)));
+    table(cases.filter_map(|(((family, name), g), (method, title))| {
+        let values = ratios(n, family, g, method);
+        let over = RatioSummary::new(&values)?;
+        let flips = paired_permutation(&values, &vec![1.0; values.len()], FLIPS, 0);
+        let named = Record::default().with("family", name).with("group", g).with("method", *title);
+        let mean = named.with("tasks", over.tasks).interval("mean_over_rloo", over.interval);
+        let shares = mean.with("median", over.median).with("share_at_most_0_85", over.reached);
+        Some(shares.with("p_sign_flips", flips.map(|test| test.p)))
     }))
 }
 
@@ -176,7 +153,7 @@ fn of_chains(n: &Numbers) -> Figure {
     let g = GROUPS[1];
     let own: Vec<_> = n.chains.iter().filter(|c| c.group == g).collect();
     let longest = own.iter().map(|c| c.tokens).max().unwrap_or(0);
-    let at_end = own.iter().filter(|c| c.tokens == longest).map(|c| c.ratio.0);
+    let at_end = own.iter().filter(|c| c.tokens == longest).map(|c| c.ratio);
     let (least, most) = extremes(at_end);
     let figure = Figure::new(format!(
         "Two systematic sets keep {least:.2} to {most:.2} of RLOO's variance over {longest} tokens, by what an error does"
@@ -188,7 +165,7 @@ fn of_chains(n: &Numbers) -> Figure {
         .panels(|_| "")
         .x(Axis::new("tokens of a response").range(0.0, longest as f64))
         .y(Axis::new("variance of an update over RLOO's").range(0.0, 1.3))
-        .lines(|c| c.kind.name(), |c| (c.tokens as f64, c.ratio.0))
+        .lines(|c| c.chain, |c| (c.tokens as f64, c.ratio))
         .hline(1.0, "RLOO")
         .on(figure)
 }

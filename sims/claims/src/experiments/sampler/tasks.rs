@@ -4,7 +4,7 @@ use super::{
     BEST, GROUPS, HALVES, HALVES_Q, KNOWN, METHODS, POSTERIOR, PREFIX, QUARTERS, STATE, TOKENS, VALUES, VISIT,
 };
 use crate::experiments::common::mdp::{Mdp, method, random_mdps, zoo_mdps};
-use crate::experiments::common::{dot, mean, norm, stream};
+use crate::experiments::common::{dot, mean, norm, ratio_of_means, stream};
 use grpo_lambda::group::{Group, Response};
 use grpo_lambda::methods::{self, Method};
 use grpo_lambda::systematic::{Guard, Sets};
@@ -204,13 +204,10 @@ struct Simulated {
 
 /// The ratio of two means over the same groups, with its standard error; 1 where both are 0 up to rounding.
 fn paired_ratio(ours: &[f64], base: &[f64]) -> (f64, f64) {
-    let (n, level) = (ours.len() as f64, mean(base));
-    if level.max(mean(ours)) < 1e-20 {
+    if mean(base).max(mean(ours)) < 1e-20 {
         return (1.0, 0.0);
     }
-    let ratio = mean(ours) / level;
-    let spread: f64 = ours.iter().zip(base).map(|(a, b)| (a - ratio * b).powi(2)).sum();
-    let error = (spread / (n - 1.0) / n).sqrt() / level;
+    let (ratio, error) = ratio_of_means(ours, base);
     (ratio, if error > 1e-12 { error } else { 0.0 })
 }
 

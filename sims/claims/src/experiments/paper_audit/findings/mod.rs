@@ -6,10 +6,11 @@ mod prose;
 use super::Audit;
 use super::gains::{Estimate, Gain};
 use crate::experiment::Finding;
-use crate::experiments::common::holds_or;
+use crate::experiments::common::claim::{claim, quoted};
+use crate::experiments::common::largest;
 use crate::sentences::SentenceId;
 use grpo_lambda_printed::Benchmark;
-use grpo_lambda_printed::consistency::{self, CellCheck};
+use grpo_lambda_printed::consistency::{self, Aggregation, Table1Check};
 
 /// All findings, the paper's headline first.
 pub(super) fn findings(audit: &Audit) -> Vec<Finding> {
@@ -55,39 +56,39 @@ fn printed_averages(audit: &Audit) -> Finding {
     let wrong: Vec<_> = checks.iter().filter(|c| c.impossible()).collect();
     let off = checks.iter().filter(|c| c.not_the_rounded_mean()).count();
     let explained = checks.iter().filter(|c| c.from_fractions).count();
-    Finding::new(
-        "printed_averages",
-        "AVG in Tables 3-6 is the mean of the five scores above it",
-        holds_or(
+    claim("printed_averages", "AVG in Tables 3-6 is the mean of the five scores above it")
+        .holds_or(
             wrong.is_empty(),
             format!(
                 "{} of {} differ by more than 0.001, which no rounding explains",
                 wrong.len(),
                 checks.len()
             ),
-        ),
-    )
-    .value("averages", checks.len())
-    .value("averages that are not the rounded mean of the printed scores", off)
-    .value("averages as printed if k/N is averaged before rounding", explained)
-    .rows("averages", &["model", "dataset", "variant", "printed", "mean_of_five"])
-    .only("interpretation", &["not a mean of these scores"])
-}
-
-fn impossible(audit: &Audit) -> Vec<&CellCheck> {
-    audit.cells.iter().filter(|c| !c.by_rounding).collect()
+        )
+        .value("averages", checks.len())
+        .value("averages that are not the rounded mean of the printed scores", off)
+        .value("averages as printed if k/N is averaged before rounding", explained)
+        .rows("averages", &["model", "dataset", "variant", "printed", "mean_of_five"])
+        .only("interpretation", &["not a mean of these scores"])
 }
 
 fn whole_numbers(audit: &Audit) -> Finding {
-    let bad = impossible(audit);
+    let bad: Vec<_> = audit.cells.iter().filter(|c| !c.by_rounding).collect();
     let cut = audit.cells.iter().filter(|c| !c.by_truncation).count();
     let neither = bad.iter().filter(|c| !c.by_two_decimals && !c.by_truncation).count();
-    Finding::new(
+    claim(
         "whole_numbers",
-        "Every printed score is a whole number of right answers out of N = 30, 83, 500, 272, 675 (greedy, one sample: \
-         the default of the evaluation code the paper names)",
-        holds_or(bad.is_empty(), format!("{} of {} cannot be k/N rounded to three \
-            decimals", bad.len(), audit.cells.len())),
+        "Every printed score is a whole number of right answers out of N = 30, 83, 500, 272, 675 (greedy, \
+         one sample: the default of the evaluation code the paper names)",
+    )
+    .holds_or(
+        bad.is_empty(),
+        format!(
+            "{} of {} cannot be k/N rounded to three \
+            decimals",
+            bad.len(),
+            audit.cells.len()
+        ),
     )
     .value("printed scores", audit.cells.len())
     .value("impossible if rounded", bad.len())
@@ -99,51 +100,39 @@ fn whole_numbers(audit: &Audit) -> Finding {
 
 fn table1_rows(audit: &Audit) -> Finding {
     let names = [Benchmark::ALL.map(Benchmark::name).as_slice(), &["Average"]].concat();
-    let wrong: Vec<_> = audit.table1.iter().filter(|r| !r.mismatches().is_empty()).collect();
-    let describe = |row: &&consistency::Table1Check| {
+    let (right, wrong): (Vec<&Table1Check>, Vec<_>) =
+        audit.table1.iter().partition(|r| r.mismatches().is_empty());
+    let named = |r: &Table1Check| format!("{} {}", r.model.name(), r.method());
+    let describe = |row: &&Table1Check| {
         let cells = list(row.mismatches(), |i| {
+            let (name, printed, own) = (names[i], row.printed[i].value(), row.best.values[i]);
+            let off = |a: &Aggregation| (a.values[i] - printed).abs();
             let all = consistency::baselines(&audit.paper, row.model);
-            let off = |a: &consistency::Aggregation| (a.values[i] - row.printed[i].value()).abs();
             let nearest = all.iter().min_by(|a, b| off(a).total_cmp(&off(b))).expect("five candidates");
-            format!(
-                "{} {:.3}, not {:.4} (the {} is {:.4})",
-                names[i],
-                row.printed[i].value(),
-                row.best.values[i],
-                nearest.name,
-                nearest.values[i]
-            )
+            format!("{name} {printed:.3}, not {own:.4} (the {} is {:.4})", nearest.name, nearest.values[i])
         });
         let lambda = &audit.table1[2 * row.model as usize + 1];
         let gains = list(row.mismatches(), |i| {
-            let printed = lambda.printed[i].0 - row.printed[i].0;
+            let printed = f64::from(lambda.printed[i].0 - row.printed[i].0) / 10.0;
             let corrected = 100.0 * (lambda.printed[i].value() - row.best.values[i]);
-            format!("{} {:+.1} instead of {:+.1}", names[i], corrected, f64::from(printed) / 10.0)
+            format!("{} {corrected:+.1} instead of {printed:+.1}", names[i])
         });
-        format!("{} {}: {cells}; corrected gains {gains}", row.model.name(), row.method())
+        format!("{}: {cells}; corrected gains {gains}", named(row))
     };
-    let largest = audit
-        .table1
-        .iter()
-        .filter(|r| r.mismatches().is_empty())
-        .map(|r| r.largest_error)
-        .fold(0.0, f64::max);
     let off = audit.table1.iter().filter(|r| r.average_minus_row_mean().abs() > 0.001);
-    let off: Vec<String> = off.map(|r| format!("{} {}", r.model.name(), r.method())).collect();
-    Finding::on(SentenceId::Table1IsAnAverage, holds_or(wrong.is_empty(), list(&wrong, describe)))
+    quoted(SentenceId::Table1IsAnAverage)
+        .holds_or(wrong.is_empty(), list(&wrong, describe))
         .value("rows", audit.table1.len())
-        .value("rows reproduced", audit.table1.len() - wrong.len())
-        .value("largest error of these", largest)
-        .value("rows whose Average is not the mean of their cells", off)
+        .value("rows reproduced", right.len())
+        .value("largest error of these", largest(right.iter().map(|r| r.largest_error)))
+        .value("rows whose Average is not the mean of their cells", off.map(named).collect::<Vec<_>>())
 }
 
 fn table1_caption(audit: &Audit) -> Finding {
     let lambda_rows: Vec<_> = audit.table1.iter().filter(|r| r.lambda).collect();
     let same = lambda_rows.iter().all(|r| r.best.name == lambda_rows[0].best.name);
-    let verdict = holds_or(same, list(&lambda_rows, |r| format!("{}: {}", r.model.name(), r.best.name)));
-    let errors: Vec<f64> = lambda_rows.iter().map(|r| r.largest_error).collect();
-    Finding::on(SentenceId::Table1OnlyLambda, verdict).value(
-        "largest deviations from the printed rows",
-        errors.iter().map(|e| format!("{e:.4}")).collect::<Vec<_>>(),
-    )
+    let errors: Vec<String> = lambda_rows.iter().map(|r| format!("{:.4}", r.largest_error)).collect();
+    quoted(SentenceId::Table1OnlyLambda)
+        .holds_or(same, list(&lambda_rows, |r| format!("{}: {}", r.model.name(), r.best.name)))
+        .value("largest deviations from the printed rows", errors)
 }

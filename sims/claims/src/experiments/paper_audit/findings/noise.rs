@@ -1,11 +1,12 @@
 //! The gains against the noise of test items and of runs.
 
 use super::{estimates, list, p_value};
-use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::{extremes, holds_or};
+use crate::experiment::Finding;
+use crate::experiments::common::claim::{claim, quoted};
+use crate::experiments::common::{average, extremes};
 use crate::experiments::paper_audit::Audit;
 use crate::experiments::paper_audit::gains::{
-    self, Estimate, Gain, Selection, best_of_quantile, best_of_tail, minimal_detectable, variance_share,
+    self, Chance, Estimate, Gain, Selection, minimal_detectable, variance_share,
 };
 use crate::sentences::SentenceId;
 use grpo_lambda_printed::{Benchmark, Column, Dataset, Model};
@@ -32,20 +33,18 @@ pub(super) fn headline(audit: &Audit) -> Finding {
         let lost = four.iter().filter(|g| g.points < 0.0).count();
         format!("{lost} of {} data sets on {}", four.len(), m.name())
     });
-    let verdict = holds_or(
-        corrected.gains == variants.len(),
-        format!(
-            "of {} variants {} gain significantly over GRPO on the 1.5B models after Holm's correction for their \
-             number (significant losses: {}); {} averages {} points and loses on {losses}",
-            variants.len(),
-            corrected.gains,
-            corrected.losses,
-            worst.0.name(),
-            worst.2
-        ),
+    let detail = format!(
+        "of {} variants {} gain significantly over GRPO on the 1.5B models after Holm's correction for their number \
+         (significant losses: {}); {} averages {} points and loses on {losses}",
+        variants.len(),
+        corrected.gains,
+        corrected.losses,
+        worst.0.name(),
+        worst.2
     );
     let gsm = audit.wins(|g| g.run.dataset == Dataset::Gsm8k);
-    Finding::on(SentenceId::EveryVariationGains, verdict)
+    quoted(SentenceId::EveryVariationGains)
+        .holds_or(corrected.gains == variants.len(), detail)
         .value("variants", variants.len())
         .value("variants that gain", corrected.gains)
         .value("cells of variant x data set", audit.gains.len())
@@ -65,50 +64,42 @@ pub(super) fn benchmark_gain(audit: &Audit) -> Finding {
     let per_model = common_gains(audit);
     let pooled = Estimate::mean(&per_model);
     // The averages of a model, and those of all models, answer the same items: their errors may be shared.
-    let clustered = Model::ALL.map(|m| {
-        let parts = gains::by_dataset(&audit.gains, m, Column::COMMON);
-        Estimate::mean_of_dependent(&parts.iter().map(Gain::estimate).collect::<Vec<_>>())
-    });
+    let common = |m| gains::by_dataset(&audit.gains, m, Column::COMMON);
+    let clustered = Model::ALL.map(|m| Estimate::mean_of_dependent(&estimates(&common(m))));
     let within = Estimate::mean(&clustered);
     let throughout = Estimate::mean_of_dependent(&clustered);
     let unclear: Vec<Model> =
         Model::ALL.into_iter().zip(&per_model).filter(|(_, e)| e.z() < 1.96).map(|(m, _)| m).collect();
     let (q, p) = gains::heterogeneity(&per_model);
-    let verdict = match (unclear.is_empty(), pooled.z() > 1.96) {
-        (true, _) => Verdict::Holds,
-        (false, true) => Verdict::HoldsWhen(format!(
-            "models are pooled ({pooled} points), training seeds are taken to add no variance and the averages to \
-             share no error of items; alone, {} have no significant gain",
-            list(&unclear, |m| m.name().into())
-        )),
-        (false, false) => Verdict::Fails(format!("the pooled gain is {pooled} points")),
-    };
-    let smoothed = Model::ALL.map(|m| {
-        let parts: Vec<_> =
-            gains::by_dataset(&audit.gains, m, Column::COMMON).iter().map(Gain::smoothed).collect();
-        Estimate::mean(&parts).z()
-    });
+    let condition = format!(
+        "models are pooled ({pooled} points), training seeds are taken to add no variance and the averages to share no \
+         error of items; alone, {} have no significant gain",
+        list(&unclear, |m| m.name().into())
+    );
+    let smoothed = |m| Estimate::mean(&common(m).iter().map(Gain::smoothed).collect::<Vec<_>>()).z();
     let without_llama = Estimate::mean(&[
         per_model[Model::Qwen15 as usize],
         per_model[1],
         per_model[Model::R1Qwen7 as usize],
     ]);
-    let finding = Finding::on(SentenceId::AverageGain, verdict);
-    let finding = Model::ALL
-        .into_iter()
-        .zip(smoothed)
-        .fold(finding, |finding, (m, z)| finding.value(format!("{}: z with smoothed scores", m.name()), z));
     let cases = [
         ("all models", pooled),
         ("without the 3B", without_llama),
         ("the averages of a model share their error", within),
         ("those of all models do", throughout),
     ];
-    let finding = cases.into_iter().fold(finding, |finding, (name, e)| {
-        let (low, high) = e.interval();
-        finding.value(format!("{name}: points"), [e.points, low, high]).value(format!("{name}: z"), e.z())
-    });
-    finding
+    quoted(SentenceId::AverageGain)
+        .holds_when(
+            unclear.is_empty(),
+            pooled.z() > 1.96,
+            condition,
+            format!("the pooled gain is {pooled} points"),
+        )
+        .each(Model::ALL, |f, m| f.value(format!("{}: z with smoothed scores", m.name()), smoothed(m)))
+        .each(cases, |finding, (name, e)| {
+            let (low, high) = e.interval();
+            finding.value(format!("{name}: points"), [e.points, low, high]).value(format!("{name}: z"), e.z())
+        })
         .value("Q on 3 degrees, the models differ", q)
         .value("its p", p)
         .value("items", Benchmark::ALL.iter().map(|b| b.items()).sum::<i64>())
@@ -127,17 +118,17 @@ pub(super) fn multiplicity(audit: &Audit) -> Finding {
     let small: Vec<Gain> =
         audit.gains.iter().copied().filter(|g| Model::SMALL.contains(&g.run.model)).collect();
     let small_corrected = gains::multiplicity(&estimates(&small));
-    Finding::new(
+    claim(
         "multiplicity",
         "Most printed gains over GRPO are larger than test-item noise after correction for their number",
-        holds_or(
-            2 * corrected.gains > audit.gains.len(),
-            format!(
-                "{} gains and {} losses of {} survive Holm's correction at 5 %",
-                corrected.gains,
-                corrected.losses,
-                audit.gains.len()
-            ),
+    )
+    .holds_or(
+        2 * corrected.gains > audit.gains.len(),
+        format!(
+            "{} gains and {} losses of {} survive Holm's correction at 5 %",
+            corrected.gains,
+            corrected.losses,
+            audit.gains.len()
         ),
     )
     .value("gains, uncorrected", raw_up.len())
@@ -149,67 +140,43 @@ pub(super) fn multiplicity(audit: &Audit) -> Finding {
     .only("after_holm", &["gain", "loss"])
 }
 
-/// The best variant by its mean over the data sets of a model, with what chance makes of it.
-pub(in super::super) struct BestMean {
-    pub(in super::super) model: Model,
-    pub(in super::super) column: Column,
-    pub(in super::super) mean: Estimate,
-    pub(in super::super) expected: f64,
-    pub(in super::super) quantile95: f64,
-    pub(in super::super) p: f64,
-}
-
-pub(in super::super) fn best_means(audit: &Audit) -> Vec<BestMean> {
-    let best = |model: Model| {
+/// The best variant by its mean over the data sets of every 1.5B model, with what chance makes of it.
+pub(in super::super) fn best_means(audit: &Audit) -> [(Model, Column, Estimate, Chance); 2] {
+    Model::SMALL.map(|model| {
         let columns = &audit.paper.columns(model)[1..];
         let means = columns.iter().map(|c| (*c, gains::mean_gain(&audit.gains, model, *c)));
         let (column, mean) = means.max_by(|a, b| a.1.points.total_cmp(&b.1.points)).expect("variants");
         let parts = audit.selections.iter().filter(|s| s.best.run.model == model);
         let se = parts.map(|s| s.single_se * s.single_se).sum::<f64>().sqrt() / Dataset::ALL.len() as f64;
-        let k = columns.len() as i32;
-        BestMean {
-            model,
-            column,
-            mean,
-            expected: expected_max_normal(k as u64) * se,
-            quantile95: best_of_quantile(k, 0.05) * se,
-            p: best_of_tail(k, mean.points / se),
-        }
-    };
-    Model::SMALL.into_iter().map(best).collect()
+        (model, column, mean, Chance::new(columns.len(), se, mean.points))
+    })
 }
 
 pub(super) fn selection(audit: &Audit) -> Finding {
     let all = &audit.selections;
-    let adjusted = holm(&all.iter().map(|s| s.p).collect::<Vec<_>>());
-    let beyond = all.iter().filter(|s| s.p < 0.05).count();
+    let adjusted = holm(&all.iter().map(|s| s.chance.p).collect::<Vec<_>>());
+    let beyond = all.iter().filter(|s| s.chance.p < 0.05).count();
     let name = |s: &Selection| format!("{} on {}", s.best.run.model.name(), s.best.run.dataset.name());
-    let survivors: Vec<&Selection> =
-        all.iter().zip(&adjusted).filter(|(_, p)| **p < 0.05).map(|x| x.0).collect();
-    let verdict = if beyond == all.len() {
-        Verdict::Holds
-    } else if beyond > 0 {
-        Verdict::HoldsWhen(format!(
-            "{beyond} of {} pairs of model and data set ({}); after Holm's correction {}",
-            all.len(),
-            list(all.iter().filter(|s| s.p < 0.05), name),
-            survivors.len()
-        ))
-    } else {
-        Verdict::Fails(format!(
-            "none of {} best-of-eight gains exceeds what chance gives in 5 % of cases",
-            all.len()
-        ))
-    };
-    Finding::new(
-        "selection",
-        "The best of eight variants gains more than the best of eight variants without an effect would",
-        verdict,
-    )
-    .value("standard errors that the best of 8 gains without effect", expected_max_normal(8))
-    .rows("selection", &[])
-    .note("Chance is what the best of eight gains without effect, on average and in at most 5 % of cases; the eight \
-        share one baseline, a correlation of 1/2.")
+    let survivors = adjusted.iter().filter(|p| **p < 0.05).count();
+    let statement =
+        "The best of eight variants gains more than the best of eight variants without an effect would";
+    claim("selection", statement)
+        .holds_when(
+            beyond == all.len(),
+            beyond > 0,
+            format!(
+                "{beyond} of {} pairs of model and data set ({}); after Holm's correction {survivors}",
+                all.len(),
+                list(all.iter().filter(|s| s.chance.p < 0.05), name),
+            ),
+            "none of the best-of-eight gains exceeds what chance gives in 5 % of cases",
+        )
+        .value("standard errors that the best of 8 gains without effect", expected_max_normal(8))
+        .rows("selection", &[])
+        .note(
+            "Chance is what the best of eight gains without effect, on average and in at most 5 % of cases; the eight \
+             share one baseline, a correlation of 1/2.",
+        )
 }
 
 /// Each variant over both 1.5B models, judged by the scatter of the runs.
@@ -230,34 +197,33 @@ pub(super) fn run_spread(audit: &Audit) -> Finding {
     let adjusted = holm(&p);
     let count = |p: &[f64]| p.iter().filter(|p| **p < 0.05).count();
     let best = judged.iter().min_by(|a, b| a.2.total_cmp(&b.2)).expect("eight variants");
-    let finding = Finding::new(
-        "run_spread",
-        "The gains of the variants stay significant if the scatter between runs, not that of test items, is taken as the error",
-        holds_or(
-            count(&adjusted) == judged.len(),
-            format!(
-                "{} of {} variants differ from GRPO at 5 % over both 1.5B models, {} after Holm's correction; the \
-                 smallest p is {} ({} {:+.2} points, SE {:.2})",
-                count(&p),
-                judged.len(),
-                count(&adjusted),
-                p_value(best.2),
-                best.0.name(),
-                best.1.points,
-                best.1.se
-            ),
-        ),
+    let detail = format!(
+        "{} of {} variants differ from GRPO at 5 % over both 1.5B models, {} after Holm's correction; the smallest p \
+         is {} ({} {:+.2} points, SE {:.2})",
+        count(&p),
+        judged.len(),
+        count(&adjusted),
+        p_value(best.2),
+        best.0.name(),
+        best.1.points,
+        best.1.se
     );
-    let finding = spreads.iter().fold(finding, |finding, s| {
-        let name = s.model.name();
-        finding
-            .value(format!("{name}: standard deviation in points"), s.sd)
-            .value(format!("{name}: from test items"), s.item_se)
-            .value(format!("{name}: p for items alone"), s.p())
-    });
-    finding.note("The residual standard deviation is of one average after fitting a level to each variant and each \
-        data set. It holds chance in training and differences of a variant between data sets; one seed per cell \
-        cannot tell them apart.")
+    let statement = "The gains of the variants stay significant if the scatter between runs, not that of test items, \
+        is taken as the error";
+    claim("run_spread", statement)
+        .holds_or(count(&adjusted) == judged.len(), detail)
+        .each(&spreads, |finding, s| {
+            let name = s.model.name();
+            finding
+                .value(format!("{name}: standard deviation in points"), s.sd)
+                .value(format!("{name}: from test items"), s.item_se)
+                .value(format!("{name}: p for items alone"), s.p())
+        })
+        .note(
+            "The residual standard deviation is of one average after fitting a level to each variant and each data \
+             set. It holds chance in training and differences of a variant between data sets; one seed per cell \
+             cannot tell them apart.",
+        )
 }
 
 pub(super) fn detectable(audit: &Audit) -> Finding {
@@ -266,32 +232,20 @@ pub(super) fn detectable(audit: &Audit) -> Finding {
     let seen = common.iter().filter(|g| g.points.abs() >= minimal_detectable(g.se)).count();
     let of_model = |finding: Finding, m: Model| {
         let own = common.iter().filter(|g| g.run.model == m).map(|g| minimal_detectable(g.se));
-        let (low, high) = extremes(own);
         let mean = minimal_detectable(gains::mean_gain(&audit.gains, m, Column::COMMON).se);
         finding
-            .value(format!("{}: least and greatest", m.name()), [low, high])
+            .value(format!("{}: least and greatest", m.name()), extremes(own))
             .value(format!("{}: mean of four", m.name()), mean)
     };
-    let shares: Vec<f64> = common
-        .iter()
-        .map(|g| variance_share(&g.baseline.scores.map(|s| s.value()), Benchmark::Aime))
-        .collect();
-    let share = shares.iter().sum::<f64>() / shares.len() as f64;
-    let finding = Finding::new(
-        "detectable",
-        "One five-benchmark average with one seed can show the gains that the paper reports",
-        holds_or(
-            seen == common.len(),
-            format!(
-                "{} of {} gains of recent/ε-trace/0.99 are below the minimal detectable difference",
-                common.len() - seen,
-                common.len()
-            ),
-        ),
+    let share = |g: &Gain| variance_share(&g.baseline.scores.map(|s| s.value()), Benchmark::Aime);
+    let below = common.len() - seen;
+    let detail = format!(
+        "{below} of {} gains of recent/ε-trace/0.99 are below the minimal detectable difference",
+        common.len()
     );
-    Model::ALL
-        .into_iter()
-        .fold(finding, of_model)
-        .value("share of the variance from the 30 items of AIME", share)
+    claim("detectable", "One five-benchmark average with one seed can show the gains that the paper reports")
+        .holds_or(below == 0, detail)
+        .each(Model::ALL, of_model)
+        .value("share of the variance from the 30 items of AIME", average(common.iter().map(share)))
         .note("Minimal detectable differences in points at 80 % power, 5 % two-sided, unpaired.")
 }

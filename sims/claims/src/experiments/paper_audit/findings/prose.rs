@@ -2,10 +2,11 @@
 
 use super::list;
 use super::noise::common_gains;
-use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::{holds_or, mean};
+use crate::experiment::Finding;
+use crate::experiments::common::claim::{claim, quoted};
+use crate::experiments::common::mean;
 use crate::experiments::paper_audit::Audit;
-use crate::experiments::paper_audit::gains::{self, Estimate};
+use crate::experiments::paper_audit::gains::{self, Estimate, Gain};
 use crate::sentences::SentenceId;
 use grpo_lambda_printed::{Benchmark, Column, Dataset, Model, Run};
 
@@ -32,17 +33,12 @@ pub(super) fn three_points(audit: &Audit) -> Finding {
     let same_variant = mean(&common_gains(audit).map(|e| e.points));
     let over = |x: f64| x > 3.0 + 1e-9;
     let (a, b) = (mean(&printed), mean(&recomputed));
-    let verdict = if over(a) && over(b) && over(without) {
-        Verdict::Holds
-    } else if over(same_variant) {
-        Verdict::HoldsWhen(format!(
-            "recent/ε-trace/0.99 is taken on all four models ({same_variant:.2}); Table 1 itself gives {a:.2}, \
-             unrounded {b:.2}, without the 3B row {without:.2}"
-        ))
-    } else {
-        Verdict::Fails(format!("Table 1 gives {a:.2}, unrounded {b:.2}, without the 3B row {without:.2}"))
-    };
-    Model::ALL.into_iter().fold(Finding::on(SentenceId::ThreePoints, verdict), |finding, m| {
+    let table = format!("Table 1 itself gives {a:.2}, unrounded {b:.2}, without the 3B row {without:.2}");
+    let condition = format!("recent/ε-trace/0.99 is taken on all four models ({same_variant:.2}); {table}");
+    let holds = over(a) && over(b) && over(without);
+    let finding =
+        quoted(SentenceId::ThreePoints).holds_when(holds, over(same_variant), condition, table.as_str());
+    finding.each(Model::ALL, |finding, m| {
         finding
             .value(format!("{}: gain of Table 1", m.name()), printed[m as usize])
             .value(format!("{}: recomputed from Tables 3-6", m.name()), recomputed[m as usize])
@@ -52,21 +48,15 @@ pub(super) fn three_points(audit: &Audit) -> Finding {
 pub(super) fn seven_b(audit: &Audit) -> Finding {
     let four = gains::by_dataset(&audit.gains, Model::R1Qwen7, Column::COMMON);
     let mean_gain = gains::mean_gain(&audit.gains, Model::R1Qwen7, Column::COMMON);
-    let best =
-        four.iter().max_by(|a, b| a.printed_points().total_cmp(&b.printed_points())).expect("four runs");
-    let finding = Finding::on(
-        SentenceId::SevenBGain,
-        holds_or(
-            mean_gain.points >= 4.45,
-            format!(
-                "{:+.1} is the best of four data sets ({}); their mean is {mean_gain}, Table 1 says {:+.1}",
-                best.printed_points(),
-                best.run.dataset.name(),
-                table1_gains(audit)[3]
-            ),
-        ),
+    let printed = |g: &&Gain| g.printed_points();
+    let best = four.iter().max_by(|a, b| printed(a).total_cmp(&printed(b))).expect("four runs");
+    let detail = format!(
+        "{:+.1} is the best of four data sets ({}); their mean is {mean_gain}, Table 1 says {:+.1}",
+        best.printed_points(),
+        best.run.dataset.name(),
+        table1_gains(audit)[3]
     );
-    four.iter().fold(finding, |finding, g| {
+    quoted(SentenceId::SevenBGain).holds_or(mean_gain.points >= 4.45, detail).each(&four, |finding, g| {
         let name = g.run.dataset.name();
         finding
             .value(format!("{name}: gain"), g.printed_points())
@@ -79,13 +69,9 @@ pub(super) fn math_rl(audit: &Audit) -> Finding {
         Model::ALL.map(|m| gains::by_dataset(&audit.gains, m, Column::COMMON)[d as usize].printed_points())
     };
     let mean_gain = mean(&points(Dataset::MathRl16k));
-    let verdict =
-        holds_or((mean_gain - 5.52).abs() <= 0.01, format!("the mean gain is {mean_gain:.3} points"));
-    Dataset::ALL
-        .into_iter()
-        .fold(Finding::on(SentenceId::FivePoints, verdict), |finding, d| {
-            finding.value(d.name(), mean(&points(d)))
-        })
+    quoted(SentenceId::FivePoints)
+        .holds_or((mean_gain - 5.52).abs() <= 0.01, format!("the mean gain is {mean_gain:.3} points"))
+        .each(Dataset::ALL, |finding, d| finding.value(d.name(), mean(&points(d))))
         .note("Mean gains over the models in points, recent/ε-trace/0.99.")
 }
 
@@ -95,27 +81,23 @@ pub(super) fn aime_ten(audit: &Audit) -> Finding {
     let (p1, p2) = (g.run.scores[0].value(), g.baseline.scores[0].value());
     let se = 100.0 * ((p1 * (1.0 - p1) + p2 * (1.0 - p2)) / n).sqrt();
     let e = Estimate { points: 100.0 * (p1 - p2), se };
-    Finding::new(
+    claim(
         "aime_ten",
         "\"a 10 point improvement on AIME24\" of the 7B model (Figure 1) exceeds the noise of its items",
-        holds_or(e.z() > 1.96, format!("{e} points: {:.0} items of {n} instead of {:.0}", p1 * n, p2 * n)),
     )
+    .holds_or(e.z() > 1.96, format!("{e} points: {:.0} items of {n} instead of {:.0}", p1 * n, p2 * n))
     .value("z", e.z())
 }
 
-/// The training improvement in the abstract and in the contributions, in percent.
-const IMPROVEMENT_ABSTRACT: (f64, f64) = (30.0, 40.0);
-/// The training improvement in Section 4.2, in percent.
-const IMPROVEMENT_SECTION: (f64, f64) = (20.0, 50.0);
+/// The training improvement in percent, in the abstract and the contributions and in Section 4.2.
+const IMPROVEMENT: [(f64, f64); 2] = [(30.0, 40.0), (20.0, 50.0)];
 
 pub(super) fn improvement_range() -> Finding {
-    let (a, b) = (IMPROVEMENT_ABSTRACT, IMPROVEMENT_SECTION);
-    Finding::new(
-        "improvement_range",
-        "\"30-40 % improved performance during RL training\" (abstract, contributions) is what Section 4.2 reports",
-        holds_or(a == b, format!("Section 4.2 says {}-{} %", b.0, b.1)),
-    )
-    .note("Training curves are printed only as figures, so neither can be recomputed.")
+    let [a, b] = IMPROVEMENT;
+    let statement = "\"30-40 % improved performance during RL training\" (abstract, contributions) is what Section 4.2 reports";
+    claim("improvement_range", statement)
+        .holds_or(a == b, format!("Section 4.2 says {}-{} %", b.0, b.1))
+        .note("Training curves are printed only as figures, so neither can be recomputed.")
 }
 
 /// Mean accuracy of a column per data set, and the rank of one data set (1 is best).
@@ -129,54 +111,42 @@ fn by_dataset(audit: &Audit) -> Vec<(Model, Column, Vec<&Run>)> {
     Model::ALL.into_iter().flat_map(both).collect()
 }
 
-/// Shows the mean accuracies after each data set.
-fn showing(finding: Finding) -> Finding {
-    finding.rows("data_sets", &[])
+/// The finding on a data set that is said to have a rank throughout; `opposite` is what some rows show instead.
+fn ranked(
+    audit: &Audit,
+    (id, dataset): (SentenceId, Dataset),
+    (said, is_said): (&str, fn(usize) -> bool),
+    (opposite, is_opposite): (&str, usize),
+) -> Finding {
+    let rows = by_dataset(audit);
+    let as_said = rows.iter().filter(|(_, _, runs)| is_said(rank(runs, dataset))).count();
+    let others: Vec<_> = rows.iter().filter(|(_, _, runs)| rank(runs, dataset) == is_opposite).collect();
+    let named = list(&others, |(m, c, _)| format!("{} {}", m.name(), c.name()));
+    let (all, others) = (rows.len(), others.len());
+    quoted(id)
+        .holds_or(
+            as_said == all,
+            format!("{said} of four data sets in {as_said} of {all} rows, {opposite} in {others} ({named})"),
+        )
+        .rows("data_sets", &[])
 }
 
 pub(super) fn orz(audit: &Audit) -> Finding {
-    let rows = by_dataset(audit);
-    let last = rows.iter().filter(|(_, _, runs)| rank(runs, Dataset::OrzMath57k) == 4).count();
-    let first: Vec<_> = rows.iter().filter(|(_, _, runs)| rank(runs, Dataset::OrzMath57k) == 1).collect();
-    showing(Finding::on(
-        SentenceId::OrzMathIsWorse,
-        holds_or(
-            last == rows.len(),
-            format!(
-                "worst of four data sets in {last} of {} rows, best in {} ({})",
-                rows.len(),
-                first.len(),
-                list(&first, |(m, c, _)| format!("{} {}", m.name(), c.name()))
-            ),
-        ),
-    ))
+    let about = (SentenceId::OrzMathIsWorse, Dataset::OrzMath57k);
+    ranked(audit, about, ("worst", |rank| rank == 4), ("best", 1))
 }
 
 pub(super) fn math_rl_is_good(audit: &Audit) -> Finding {
-    let rows = by_dataset(audit);
-    let good = rows.iter().filter(|(_, _, runs)| rank(runs, Dataset::MathRl16k) <= 2).count();
-    let worst: Vec<_> = rows.iter().filter(|(_, _, runs)| rank(runs, Dataset::MathRl16k) == 4).collect();
-    showing(Finding::on(
-        SentenceId::MathRlIsBest,
-        holds_or(
-            good == rows.len(),
-            format!(
-                "among the better two of four data sets in {good} of {} rows, the worst in {} ({})",
-                rows.len(),
-                worst.len(),
-                list(&worst, |(m, c, _)| format!("{} {}", m.name(), c.name()))
-            ),
-        ),
-    ))
+    let about = (SentenceId::MathRlIsBest, Dataset::MathRl16k);
+    ranked(audit, about, ("among the better two", |rank| rank <= 2), ("the worst", 4))
 }
 
 pub(super) fn grows_with_size(audit: &Audit) -> Finding {
     let g = table1_gains(audit);
-    let holds = g[2].min(g[3]) > g[0].max(g[1]);
-    let verdict =
-        holds_or(holds, format!("the 7B model gains {:+.1}, R1-Distill-Qwen-1.5B {:+.1}", g[3], g[1]));
-    let finding = Finding::on(SentenceId::GapGrowsWithSize, verdict);
-    Model::ALL.into_iter().zip(g).fold(finding, |finding, (m, g)| finding.value(m.name(), g))
+    let detail = format!("the 7B model gains {:+.1}, R1-Distill-Qwen-1.5B {:+.1}", g[3], g[1]);
+    quoted(SentenceId::GapGrowsWithSize)
+        .holds_or(g[2].min(g[3]) > g[0].max(g[1]), detail)
+        .each(Model::ALL.into_iter().zip(g), |finding, (m, g)| finding.value(m.name(), g))
 }
 
 pub(super) fn llama_is_weaker(audit: &Audit) -> Finding {
@@ -186,8 +156,8 @@ pub(super) fn llama_is_weaker(audit: &Audit) -> Finding {
         let small = t[*m as usize];
         llama.grpo.average < small.grpo.average && llama.lambda.average < small.lambda.average
     });
-    let finding = Finding::on(SentenceId::ThreeBIsWorse, holds_or(holds, "not in Table 1"));
-    Model::ALL.into_iter().zip(t).fold(finding, |finding, (m, p)| {
+    let pairs = Model::ALL.into_iter().zip(t);
+    quoted(SentenceId::ThreeBIsWorse).holds_or(holds, "not in Table 1").each(pairs, |finding, (m, p)| {
         finding
             .value(format!("{}: GRPO", m.name()), p.grpo.average.value())
             .value(format!("{}: GRPO-λ", m.name()), p.lambda.average.value())
