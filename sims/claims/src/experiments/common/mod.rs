@@ -222,13 +222,6 @@ pub(crate) fn quantile(values: &[f64], p: f64) -> f64 {
     low + (high - low) * at.fract()
 }
 
-/// The median, `None` where it is not finite.
-pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let median = (values[(values.len() - 1) / 2] + values[values.len() / 2]) / 2.0;
-    median.is_finite().then_some(median)
-}
-
 /// The values with their positions: a line over tokens.
 pub(crate) fn indexed(values: &[f64]) -> impl Iterator<Item = (f64, f64)> + '_ {
     values.iter().enumerate().map(|(k, &v)| (k as f64, v))
