@@ -3,7 +3,6 @@
 mod architecture;
 mod atlas_learning;
 mod atlas_lucky_guess;
-mod atlas_oar;
 mod atlas_off_policy;
 mod atlas_updates;
 mod bound_in_advantage;
@@ -46,4 +45,10 @@ mod verl_parity;
 fn root() -> &'static std::path::Path {
     let mut folders = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
     folders.nth(2).expect("the tests lie two folders below the workspace")
+}
+
+/// A committed fixture, unpacked and read.
+fn unpacked<T: serde::de::DeserializeOwned>(gzip: &[u8]) -> T {
+    let text = std::io::BufReader::new(flate2::read::GzDecoder::new(gzip));
+    serde_json::from_reader(text).expect("the committed fixture")
 }

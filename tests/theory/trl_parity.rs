@@ -1,6 +1,6 @@
 //! Parity with Hugging Face TRL: losses, gradients and advantages recorded from its own code.
 //!
-//! `tests/fixtures/trl.json` holds inputs and outputs with their versions; `tests/fixtures/trl_to_json.py` made it.
+//! `tests/fixtures/trl.json.gz` holds inputs and outputs with their versions; `tests/fixtures/trl_to_json.py` made it.
 
 use crate::laboratory::advantages;
 use crate::tolerance::{RECORDED_F32, RECORDED_F32_TINY_SPREAD, assert_within};
@@ -72,7 +72,7 @@ pub(crate) struct AdvantageCase {
 }
 
 pub(crate) fn recorded() -> Recorded {
-    serde_json::from_str(include_str!("../fixtures/trl.json")).expect("the committed fixture")
+    crate::unpacked(include_bytes!("../fixtures/trl.json.gz"))
 }
 
 impl Config {

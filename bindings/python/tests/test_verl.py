@@ -1,9 +1,10 @@
 """verl's recorded estimators and losses against the plug-in's computations.
 
-The recordings are those of the theory's tests (`tests/fixtures/verl.json`); their batches: 0 full masks, 1 ragged, 2 masks with holes, 3 prompts
+The recordings are those of the theory's tests (`tests/fixtures/verl.json.gz`); their batches: 0 full masks, 1 ragged, 2 masks with holes, 3 prompts
 of 1, 2 and 5 responses, 4 rewards of 0 and 1, 5 rewards on every token and one row without a token.
 """
 
+import gzip
 import json
 
 import numpy as np
@@ -13,7 +14,7 @@ from conftest import ROOT
 import grpo_lambda
 from grpo_lambda import _verl
 
-RECORDED = json.loads((ROOT / "tests/fixtures/verl.json").read_text())
+RECORDED = json.loads(gzip.decompress((ROOT / "tests/fixtures/verl.json.gz").read_bytes()))
 
 
 def recorded(kind, wanted):

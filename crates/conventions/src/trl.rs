@@ -10,7 +10,7 @@ const LOSS: Convention = Convention {
     epsilon: Some(1e-4),
     clip: "PPO, 0.8 to 1.2 (epsilon_high: none)",
     kl: "none by default; k3 times the ratio (use_bias_correction_kl)",
-    recorded: "trl.json",
+    recorded: "trl.json.gz",
     place: "trl/trainer/grpo_trainer.py, _compute_loss",
     ..EMPTY
 };
@@ -19,7 +19,7 @@ const ADVANTAGE: Convention = Convention {
     scope: Scope::Advantages,
     ddof: Some(1),
     epsilon: Some(1e-4),
-    recorded: "trl.json",
+    recorded: "trl.json.gz",
     place: "trl/trainer/grpo_trainer.py, _generate_and_score_completions",
     ..EMPTY
 };

@@ -6,7 +6,7 @@ pub(super) const VERL: Framework = Framework { name: "verl", version: "0.9.1" };
 const ESTIMATOR: Convention = Convention {
     framework: VERL,
     scope: Scope::Advantages,
-    recorded: "verl.json",
+    recorded: "verl.json.gz",
     place: "verl/trainer/ppo/core_algos.py, register_adv_est",
     ..EMPTY
 };
@@ -14,7 +14,7 @@ const REDUCTION: Convention = Convention {
     framework: VERL,
     scope: Scope::Reduction,
     method: "grpo",
-    recorded: "verl.json",
+    recorded: "verl.json.gz",
     place: "verl/trainer/ppo/core_algos.py, agg_loss",
     ..EMPTY
 };
@@ -22,7 +22,7 @@ const KL: Convention = Convention {
     framework: VERL,
     scope: Scope::Kl,
     method: "grpo",
-    recorded: "verl.json",
+    recorded: "verl.json.gz",
     place: "verl/trainer/ppo/core_algos.py, kl_penalty",
     ..EMPTY
 };

@@ -7,7 +7,7 @@ const LOSS: Convention = Convention {
     framework: VERL,
     scope: Scope::Loss,
     reduction: "as loss_agg_mode says, token-mean by default",
-    recorded: "verl.json",
+    recorded: "verl.json.gz",
     place: "verl/trainer/ppo/core_algos.py, register_policy_loss",
     ..EMPTY
 };

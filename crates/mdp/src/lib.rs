@@ -26,12 +26,10 @@
 //! | [`expected`] | the exact expected update of any registered method, in several ways that agree |
 //! | [`extra_inputs`] | what methods ask for beyond rewards, exactly |
 //! | [`Maskable`] | a small parametric policy whose inputs can be masked and differentiated: the scores of OAR |
-//! | [`Answers`] | the distribution of the answer given each prefix, and exact counterfactuals of a token: what those scores stand for |
 //! | [`PromptPolicy`] | one-token answers to many prompts, with parameters that prompts share: what an update for one does to another |
 //! | [`TabularLearner`] | a tabular policy under the training step of [`grpo_lambda::learner`] |
 //! | [`zoo`] | named MDPs, each of which shows one thing |
 
-mod answers;
 mod build;
 mod draw;
 mod error;
@@ -52,7 +50,6 @@ mod train;
 mod tree;
 pub mod zoo;
 
-pub use answers::Answers;
 pub use build::Rules;
 pub use error::{DEFAULT_MAX_LEAVES, MAX_EDGES, MAX_HORIZON, MAX_REWARD, TreeError};
 pub use maskable::{Maskable, MaskableInputs};

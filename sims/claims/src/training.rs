@@ -7,6 +7,7 @@ use grpo_lambda_mdp::zoo::{self, Family, RandomRewards};
 use grpo_lambda_mdp::{Optimal, Oracle, Tabular, Tree};
 use grpo_lambda_stats::table::significant;
 use grpo_lambda_stats::{Bootstrap, Interval, mean, standard_error};
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::convert::Infallible;
 use std::ops::ControlFlow;
@@ -51,6 +52,56 @@ pub(crate) fn paired(
 /// The mean over tasks of each task's mean over runs.
 pub(crate) fn mean_of_means(tasks: &[Vec<f64>]) -> f64 {
     tasks.iter().map(|runs| mean(runs).unwrap_or(f64::NAN)).sum::<f64>() / tasks.len() as f64
+}
+
+/// The results of `work` on each of the first with each of the second, as of methods and tasks, on all threads: `[first][second]`.
+pub(crate) fn crossed<T: Send>(
+    first: usize,
+    second: usize,
+    work: impl Fn(usize, usize) -> anyhow::Result<T> + Sync,
+) -> anyhow::Result<Vec<Vec<T>>> {
+    let with_all = |one| (0..second).into_par_iter().map(|other| work(one, other)).collect();
+    (0..first).into_par_iter().map(with_all).collect()
+}
+
+/// The runs of one method on one task at one rate.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Cell<R> {
+    pub(crate) rate: f64,
+    /// The runs, in the order of their streams.
+    pub(crate) runs: Vec<R>,
+}
+
+impl<R: Sync> Cell<R> {
+    /// A number of every run.
+    pub(crate) fn scores(&self, score: impl Fn(&R) -> f64) -> Vec<f64> {
+        self.runs.iter().map(score).collect()
+    }
+
+    pub(crate) fn mean(&self, score: impl Fn(&R) -> f64) -> Option<f64> {
+        mean(&self.scores(score))
+    }
+
+    /// The median of what runs spent until they had learned; `None` if most never do.
+    pub(crate) fn median_learned(&self, learned: impl Fn(&R) -> Option<f64>) -> Option<f64> {
+        let mut spent = self.scores(|run| learned(run).unwrap_or(f64::INFINITY));
+        spent.sort_by(f64::total_cmp);
+        let median = (spent[(spent.len() - 1) / 2] + spent[spent.len() / 2]) / 2.0;
+        median.is_finite().then_some(median)
+    }
+
+    /// The share of runs that learn.
+    pub(crate) fn share_learned(&self, learned: impl Fn(&R) -> Option<f64>) -> f64 {
+        self.runs.iter().filter(|run| learned(run).is_some()).count() as f64 / self.runs.len() as f64
+    }
+
+    /// The kept learning curve: mean over runs at each point.
+    pub(crate) fn curve(&self, bootstrap: Bootstrap, kept: fn(&R) -> &[f64]) -> Option<Vec<Interval>> {
+        // The band of a curve needs fewer resamples than a number that is reported.
+        let bootstrap = Bootstrap { resamples: (bootstrap.resamples / 4).max(1), ..bootstrap };
+        let at = |i: usize| bootstrap.interval(&[self.scores(|run| kept(run)[i])], mean_of_means);
+        (0..kept(self.runs.first()?).len()).into_par_iter().map(at).collect()
+    }
 }
 
 /// An MDP with the policy that learning starts from.

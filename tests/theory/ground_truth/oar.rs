@@ -1,11 +1,18 @@
 //! OAR-P and OAR-G with scores of a policy that can be masked.
 
 use super::{EXACT, cosine};
-use crate::atlas_oar::answering;
 use grpo_lambda::methods;
 use grpo_lambda_mdp::expected::{Situation, implied};
 use grpo_lambda_mdp::extra_inputs::Provider;
-use grpo_lambda_mdp::{Maskable, MaskableInputs, Oracle, Tree, zoo, zoo::Family};
+use grpo_lambda_mdp::{Maskable, MaskableInputs, Oracle, Rules, Tree, zoo, zoo::Family};
+
+/// Three symbols, rewarded responses of four tokens, and a policy on them.
+fn answering(seed: u64) -> (Tree, Maskable) {
+    let rules = Rules::new(["a", "b", "c", "EOS"], 4);
+    let tree = rules.build(|_| vec![0, 1, 2], |_, _| 1.0).expect("valid");
+    let policy = Maskable::random(&tree, 6, 1.2, seed);
+    (tree, policy)
+}
 
 fn laboratory(seed: u64) -> (Tree, Maskable) {
     let family = zoo::Random { seed, symbols: 3, horizon: 4, eos: 0.5, ..zoo::Random::default() };
@@ -152,7 +159,7 @@ fn oar_keeps_the_sign_of_every_response_and_is_biased() {
 fn the_mean_saliency_is_the_norm_of_a_row_of_the_fisher_matrix_times_the_mean_of_a_folded_normal() {
     // [C14] in numbers: J = 1/2 d^T F d near the clean point, so <dJ/de_t, e_t> = e_t^T (F d)_t is normal with standard deviation
     // noise |e_t^T F_t| over the draws d, and the mean of its size is sqrt(2 / pi) times that.
-    let (tree, policy) = answering(4, 5, |_| 1.0);
+    let (tree, policy) = answering(5);
     let noise = 1e-5;
     for leaf in [0, 17, 40] {
         let path = tree.path(leaf);
@@ -201,7 +208,7 @@ fn a_quantile_of_0_suppresses_no_token() {
 #[test]
 fn the_hidden_states_of_a_maskable_policy_are_what_its_next_distribution_reads() {
     // Two prefixes with one state have one distribution: states are all that is passed on.
-    let (tree, policy) = answering(4, 7, |_| 1.0);
+    let (tree, policy) = answering(7);
     let path = tree.path(30);
     let states = policy.states(&tree, &path);
     assert_eq!(states.len(), 4);

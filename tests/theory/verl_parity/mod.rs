@@ -1,6 +1,6 @@
 //! Parity with verl 0.9.1: advantages, policy losses with gradients, KL estimators and reductions recorded from its own code.
 //!
-//! `tests/fixtures/verl.json` holds inputs and outputs; `tests/fixtures/verl_to_json.py` made it. Every recorded case is met by a setting here, or
+//! `tests/fixtures/verl.json.gz` holds inputs and outputs; `tests/fixtures/verl_to_json.py` made it. Every recorded case is met by a setting here, or
 //! it is named as a difference of definition with its reason; `tests/fixtures/verl_cases.csv` is the table of both.
 
 mod advantages;

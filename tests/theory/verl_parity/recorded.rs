@@ -96,7 +96,7 @@ pub(super) struct ReductionCase {
 }
 
 pub(crate) fn recorded() -> Recorded {
-    serde_json::from_str(include_str!("../../fixtures/verl.json")).expect("the committed fixture")
+    crate::unpacked(include_bytes!("../../fixtures/verl.json.gz"))
 }
 
 /// The slots of each row that hold a token of the policy.

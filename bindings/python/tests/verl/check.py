@@ -3,6 +3,7 @@
     python check.py            # in an environment with verl 0.9.1 and this package
 """
 
+import gzip
 import json
 import re
 import sys
@@ -51,7 +52,7 @@ def tensors(inputs, *names):
 
 def as_verl_computes():
     """Our estimators and losses against verl's on the recorded batches, called like verl does."""
-    recorded = json.loads((ROOT / "tests/fixtures/verl.json").read_text())
+    recorded = json.loads(gzip.decompress((ROOT / "tests/fixtures/verl.json.gz").read_bytes()))
     apart = {}
     for k, inputs in recorded["advantages"]["batches"].items():
         if k in ("3", "5"):  # a prompt of one response, and a row without tokens: differences of definition

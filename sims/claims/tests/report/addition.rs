@@ -3,8 +3,7 @@
 
 #![allow(clippy::unwrap_used)] // the lint spares test functions but not their helpers
 
-use crate::{committed, root};
-use grpo_lambda_stats::table::{Cell, Table};
+use crate::{protocol, rows};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -23,19 +22,17 @@ struct Arm {
     settings: String,
 }
 
-fn protocol(name: &str) -> Protocol {
-    let text = std::fs::read_to_string(root().join("paper/protocols").join(format!("{name}.toml"))).unwrap();
-    toml::from_str(&text).unwrap()
-}
-
 /// The runs of an arm at a rate: seeds in order.
 fn runs(name: &str) -> BTreeMap<(String, String), Vec<u64>> {
-    let table = committed(&format!("addition_{name}_runs.csv"));
-    let cell = |row: &[Cell], column: &str| row[table.column(column).unwrap()].format(12);
+    #[derive(Deserialize)]
+    struct Run {
+        arm: String,
+        rate: String,
+        seed: u64,
+    }
     let mut found: BTreeMap<_, Vec<u64>> = BTreeMap::new();
-    for row in &table.rows {
-        let seed = cell(row, "seed").parse().unwrap();
-        found.entry((cell(row, "arm"), cell(row, "rate"))).or_default().push(seed);
+    for run in rows::<Run>(&format!("addition_{name}_runs.csv")) {
+        found.entry((run.arm, run.rate)).or_default().push(run.seed);
     }
     found
 }
@@ -43,7 +40,7 @@ fn runs(name: &str) -> BTreeMap<(String, String), Vec<u64>> {
 #[test]
 fn every_run_is_of_its_protocol_and_there_once() {
     for name in ["systematic", "long_budget", "kl"] {
-        let protocol = protocol(name);
+        let protocol: Protocol = protocol(name);
         let arms: Vec<String> =
             protocol.arms.iter().map(|a| format!("{} {}", a.method, a.settings).trim().to_owned()).collect();
         for ((arm, rate), seeds) in runs(name) {
@@ -61,7 +58,7 @@ fn every_run_is_of_its_protocol_and_there_once() {
 #[test]
 fn finished_protocols_have_all_evaluation_seeds_of_every_arm_at_one_rate() {
     for name in ["systematic", "kl"] {
-        let protocol = protocol(name);
+        let protocol: Protocol = protocol(name);
         let runs = runs(name);
         for arm in &protocol.arms {
             let own = format!("{} {}", arm.method, arm.settings);
@@ -76,15 +73,16 @@ fn finished_protocols_have_all_evaluation_seeds_of_every_arm_at_one_rate() {
 
 #[test]
 fn variances_are_of_48_seeds_over_rloo_s_own() {
-    let table: Table = committed("addition_systematic_variance.csv");
-    let column = |name: &str| table.column(name).unwrap();
+    #[derive(Deserialize)]
+    struct Variance {
+        method: String,
+        weights: String,
+        over_rloo: f64,
+    }
     let mut counts: BTreeMap<(String, String), usize> = BTreeMap::new();
-    for row in &table.rows {
-        let method = row[column("method")].format(12);
-        if method == "rloo" {
-            assert_eq!(row[column("over_rloo")].number(), Some(1.0));
-        }
-        *counts.entry((method, row[column("weights")].format(12))).or_default() += 1;
+    for row in rows::<Variance>("addition_systematic_variance.csv") {
+        assert!(row.method != "rloo" || row.over_rloo == 1.0);
+        *counts.entry((row.method, row.weights)).or_default() += 1;
     }
     assert!(counts.values().all(|n| *n == 48) && counts.len() == 16, "{counts:?}");
 }

@@ -3,112 +3,58 @@
 
 #![allow(clippy::unwrap_used)] // the lint spares test functions but not their helpers
 
-use crate::{committed, root};
+use crate::{finding, interval, one_line, rows, text};
+use grpo_lambda_trials::{Comparison, End, Point, Stage, Study, Trial};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-#[derive(Deserialize)]
-struct Protocol {
-    budget: f64,
-    rates: Vec<f64>,
-    margin: f64,
-    seeds: Seeds,
-    methods: Vec<Named>,
-    comparisons: Vec<Pair>,
-    gate: Gate,
-}
-
-#[derive(Deserialize)]
-struct Seeds {
-    selection: Vec<u64>,
-    evaluation: Vec<u64>,
-}
-
-#[derive(Deserialize)]
-struct Named {
-    name: String,
-}
-
-#[derive(Deserialize)]
-struct Pair {
-    method: String,
-    with: String,
-}
-
-#[derive(Deserialize)]
-struct Gate {
-    better: Vec<Pair>,
-}
-
-#[derive(Deserialize)]
-struct Run {
-    stage: String,
-    method: String,
-    rate: f64,
-    seed: u64,
-    ended: String,
-    curve: String,
-}
-
-fn points(run: &Run) -> Vec<[f64; 2]> {
-    let numbers = |point: &str| {
-        let (tokens, accuracy) = point.split_once(':').unwrap();
-        [tokens.parse().unwrap(), accuracy.parse().unwrap()]
-    };
-    run.curve.split(' ').map(numbers).collect()
-}
-
 /// The mean of the straight lines between exams over the budget: at midpoints of pieces within which they are straight.
-fn area(run: &Run, budget: f64) -> f64 {
-    let points = points(run);
+fn area(run: &Trial, budget: f64) -> f64 {
+    let points = &run.curve.0;
     let at = |tokens: f64| {
-        let k = points.iter().position(|p| p[0] >= tokens).unwrap().max(1);
-        let ([x, y], [u, v]) = (points[k - 1], points[k]);
-        y + (v - y) * (tokens - x) / (u - x)
+        let k = points.iter().position(|p| p.tokens >= tokens).unwrap().max(1);
+        let (from, to) = (points[k - 1], points[k]);
+        from.accuracy + (to.accuracy - from.accuracy) * (tokens - from.tokens) / (to.tokens - from.tokens)
     };
-    let inside = points.iter().map(|p| p[0]).filter(|tokens| *tokens < budget);
+    let inside = points.iter().map(|p| p.tokens).filter(|tokens| *tokens < budget);
     let ends: Vec<f64> = inside.chain([budget]).collect();
     ends.windows(2).map(|w| (w[1] - w[0]) * at((w[0] + w[1]) / 2.0)).sum::<f64>() / budget
 }
 
+/// The run of a method with an evaluation seed.
+fn evaluated<'a>(runs: &'a [Trial], method: &str, seed: u64) -> &'a Trial {
+    let own = |r: &&Trial| r.stage == Stage::Evaluation && r.method == method && r.seed == seed;
+    runs.iter().find(own).unwrap()
+}
+
 /// The protocol, all runs, and the scores of every method in the order of the evaluation seeds.
 struct Recomputed {
-    protocol: Protocol,
-    runs: Vec<Run>,
+    protocol: Study<toml::Table>,
+    runs: Vec<Trial>,
     scores: BTreeMap<String, Vec<f64>>,
 }
 
 impl Recomputed {
     fn new() -> Recomputed {
-        let text = std::fs::read_to_string(root().join("paper/protocols/chain_6.toml")).unwrap();
-        let protocol: Protocol = toml::from_str(&text).unwrap();
-        let runs: Vec<Run> = committed("chain_6_runs.csv").to_rows().unwrap();
-        let score = |method: &str, seed: &u64| {
-            let own = |r: &&Run| r.stage == "evaluation" && r.method == method && r.seed == *seed;
-            area(runs.iter().find(own).unwrap(), protocol.budget)
+        let protocol: Study<toml::Table> = Study::read(&text("paper/protocols/chain_6.toml")).unwrap();
+        let runs: Vec<Trial> = rows("chain_6_runs.csv");
+        let score = |name: &str, seed: &u64| area(evaluated(&runs, name, *seed), protocol.budget);
+        let of_method = |name: &String| {
+            (name.clone(), protocol.seeds.evaluation.iter().map(|s| score(name, s)).collect())
         };
-        let of_method = |m: &Named| {
-            (m.name.clone(), protocol.seeds.evaluation.iter().map(|s| score(&m.name, s)).collect())
-        };
-        let scores = protocol.methods.iter().map(of_method).collect();
+        let scores = protocol.methods.iter().map(|m| of_method(&m.name)).collect();
         Recomputed { protocol, runs, scores }
     }
 
     fn minus(&self, method: &str, with: &str) -> Vec<f64> {
-        self.scores[method].iter().zip(&self.scores[with]).map(|(a, b)| a - b).collect()
+        let own = &self.scores[method];
+        assert_eq!(own.len(), 24);
+        own.iter().zip(&self.scores[with]).map(|(a, b)| a - b).collect()
     }
 }
 
 /// Student's t with 23 degrees of freedom at 97.5 % and at 95 %, from printed tables.
 const T: [f64; 2] = [2.068_657_610, 1.713_871_528];
-
-/// Mean, and the ends of the interval with a quantile.
-fn interval(xs: &[f64], t: f64) -> [f64; 3] {
-    assert_eq!(xs.len(), 24);
-    let mean = xs.iter().sum::<f64>() / 24.0;
-    let half = t * (xs.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / 23.0 / 24.0).sqrt();
-    [mean, mean - half, mean + half]
-}
 
 /// The exact two-sided p-value of all 2^24 sign flips: the sums of either half of the seeds, joined by bisection.
 fn exact_p(xs: &[f64]) -> f64 {
@@ -141,20 +87,19 @@ struct Row {
 }
 
 fn compared() -> Vec<Row> {
-    committed("chain_compared.csv").to_rows().unwrap()
+    rows("chain_compared.csv")
 }
 
 #[test]
 fn the_runs_are_those_of_the_protocol_at_the_rates_that_selection_chooses() {
     let Recomputed { protocol, runs, .. } = Recomputed::new();
     let [selection, evaluation] = [&protocol.seeds.selection, &protocol.seeds.evaluation];
-    assert!(
-        runs.iter().all(|run| run.ended == "budget" && points(run).last().unwrap()[0] >= protocol.budget)
-    );
+    let last = |run: &Trial| -> Point { *run.curve.0.last().unwrap() };
+    assert!(runs.iter().all(|run| run.ended == End::Budget && last(run).tokens >= protocol.budget));
     let mut wanted = BTreeSet::new();
-    for Named { name } in &protocol.methods {
+    for name in protocol.methods.iter().map(|method| method.name.as_str()) {
         let mean = |rate: &f64| {
-            let own = |r: &&Run| r.stage == "selection" && r.method == *name && r.rate == *rate;
+            let own = |r: &&Trial| r.stage == Stage::Selection && r.method == name && r.rate == *rate;
             let scores: Vec<f64> = runs.iter().filter(own).map(|run| area(run, protocol.budget)).collect();
             assert_eq!(scores.len(), selection.len(), "{name} at {rate}");
             scores.iter().sum::<f64>()
@@ -162,12 +107,14 @@ fn the_runs_are_those_of_the_protocol_at_the_rates_that_selection_chooses() {
         let best = protocol.rates.iter().max_by(|a, b| mean(a).total_cmp(&mean(b))).unwrap();
         // No chosen rate is an end of the grid.
         assert!(protocol.rates[1..protocol.rates.len() - 1].contains(best), "{name}: {best}");
-        let rates = protocol.rates.iter().flat_map(|r| selection.iter().map(move |s| ("selection", *r, *s)));
-        let all = rates.chain(evaluation.iter().map(|seed| ("evaluation", *best, *seed)));
-        wanted.extend(all.map(|(stage, rate, seed)| (stage, name.as_str(), rate.to_bits(), seed)));
+        let rates = protocol.rates.iter().flat_map(|r| selection.iter().map(move |s| (false, *r, *s)));
+        let all = rates.chain(evaluation.iter().map(|seed| (true, *best, *seed)));
+        wanted.extend(all.map(|(evaluates, rate, seed)| (evaluates, name, rate.to_bits(), seed)));
     }
-    let found: BTreeSet<(&str, &str, u64, u64)> =
-        runs.iter().map(|r| (r.stage.as_str(), r.method.as_str(), r.rate.to_bits(), r.seed)).collect();
+    let found: BTreeSet<(bool, &str, u64, u64)> = runs
+        .iter()
+        .map(|r| (r.stage == Stage::Evaluation, r.method.as_str(), r.rate.to_bits(), r.seed))
+        .collect();
     assert_eq!((found.len(), runs.len()), (480, 480));
     assert!(found == wanted);
 }
@@ -196,17 +143,16 @@ fn methods_and_seeds_have_the_areas_of_their_curves() {
     }
     let all = Recomputed::new();
     let close = |a: f64, b: f64| (a - b).abs() < 1e-9;
-    let seeds: Vec<Seed> = committed("chain_seeds.csv").to_rows().unwrap();
+    let seeds: Vec<Seed> = rows("chain_seeds.csv");
     assert_eq!(seeds.len(), 240);
     for row in &seeds {
         let k = all.protocol.seeds.evaluation.iter().position(|seed| *seed == row.seed).unwrap();
-        let own = |r: &&Run| r.stage == "evaluation" && r.method == row.method && r.seed == row.seed;
-        let run = all.runs.iter().find(own).unwrap();
+        let run = evaluated(&all.runs, &row.method, row.seed);
         assert!(close(row.accuracy, all.scores[&row.method][k]), "{} {}", row.method, row.seed);
         assert!(close(row.minus_rloo, all.minus(&row.method, "rloo")[k]));
-        assert!(close(row.last, points(run).last().unwrap()[1]));
+        assert!(close(row.last, run.curve.0.last().unwrap().accuracy));
     }
-    let methods: Vec<Method> = committed("chain.csv").to_rows().unwrap();
+    let methods: Vec<Method> = rows("chain.csv");
     assert_eq!(methods.len(), 10);
     for row in methods {
         let wanted = interval(&all.scores[&row.method], T[0]);
@@ -227,7 +173,7 @@ fn methods_and_seeds_have_the_areas_of_their_curves() {
 fn comparisons_are_those_of_the_rows_with_exact_sign_flips() {
     let all = Recomputed::new();
     let rows = compared();
-    let pairs = |pairs: &[Pair], role: &str| -> Vec<[String; 3]> {
+    let pairs = |pairs: &[Comparison], role: &str| -> Vec<[String; 3]> {
         pairs.iter().map(|pair| [role.to_owned(), pair.method.clone(), pair.with.clone()]).collect()
     };
     let reported = ["reported", "permuted", "rloo"].map(str::to_owned);
@@ -291,25 +237,15 @@ fn the_gate_is_passed_and_five_predictions_held() {
     assert_eq!(verdict("grpo_clamp", "grpo"), "higher", "P4");
     assert_ne!(verdict("grpo_lambda", "grpo_clamp"), "higher", "P4");
     assert_ne!(verdict("tempo", "rloo"), "higher", "P5");
-    let table = committed("chain_verdicts.csv");
-    let cell = |key: &str, column: &str| {
-        let (own, column) = (table.column("key").unwrap(), table.column(column).unwrap());
-        let row = table.rows.iter().find(|row| row[own].format(12) == key);
-        row.unwrap_or_else(|| panic!("{key}"))[column].format(12)
-    };
-    assert!(cell("predictions", "values").contains("P1, P2, P3, P4, P5 held"));
+    assert!(finding("chain", "predictions").values.contains("P1, P2, P3, P4, P5 held"));
     for key in ["gate", "predictions", "baseline", "trace", "clamp", "tempo"] {
-        assert_eq!(cell(key, "verdict"), "Holds", "{key}");
+        assert_eq!(finding("chain", key).verdict, "Holds", "{key}");
     }
 }
 
 #[test]
 fn pages_print_the_recomputed_numbers() {
     let all = Recomputed::new();
-    let one_line = |page: &str| {
-        let text = std::fs::read_to_string(root().join(page)).unwrap();
-        text.split_whitespace().collect::<Vec<_>>().join(" ")
-    };
     let whole = |method: &str, with: &str| {
         let [mid, low, high] = interval(&all.minus(method, with), T[0]);
         format!("{mid:+.3} ({low:+.3} to {high:+.3})")

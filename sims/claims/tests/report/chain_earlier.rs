@@ -3,8 +3,9 @@
 
 #![allow(clippy::unwrap_used)] // the lint spares test functions but not their helpers
 
-use crate::{committed, root};
-use grpo_lambda_stats::table::{Cell, Table};
+use crate::{Row, number, one_line, protocol, rows, text};
+use grpo_lambda_stats::table::Table;
+use grpo_lambda_trials::{Curve, Seeds};
 use serde::Deserialize;
 use std::collections::BTreeSet;
 
@@ -22,12 +23,6 @@ struct Rates {
 }
 
 #[derive(Deserialize)]
-struct Seeds {
-    selection: Vec<u64>,
-    evaluation: Vec<u64>,
-}
-
-#[derive(Deserialize)]
 struct Exam {
     target: f64,
 }
@@ -41,25 +36,20 @@ struct Run {
     seed: u64,
     reached: Option<f64>,
     accuracy: f64,
-    curve: String,
+    curve: Curve,
 }
 
 fn recorded() -> (Protocol, Vec<Run>) {
-    let text = std::fs::read_to_string(root().join("paper/protocols/chain.toml")).unwrap();
-    (toml::from_str(&text).unwrap(), committed("chain_runs.csv").to_rows().unwrap())
+    (protocol("chain"), rows("chain_runs.csv"))
 }
 
 /// The tokens at which the mean of an exam and the one before first reaches the target, interpolated from the mean
 /// before.
-fn tokens_of(curve: &str, target: f64) -> Option<f64> {
-    let points: Vec<(f64, f64)> = curve
-        .split(' ')
-        .map(|point| point.split_once(':').unwrap())
-        .map(|(tokens, accuracy)| (tokens.parse().unwrap(), accuracy.parse().unwrap()))
-        .collect();
-    let mut before = points[0];
+fn tokens_of(curve: &Curve, target: f64) -> Option<f64> {
+    let points = &curve.0;
+    let mut before = (points[0].tokens, points[0].accuracy);
     for pair in points.windows(2) {
-        let now = (pair[1].0, (pair[0].1 + pair[1].1) / 2.0);
+        let now = (pair[1].tokens, (pair[0].accuracy + pair[1].accuracy) / 2.0);
         if now.1 >= target {
             return Some(before.0 + (now.0 - before.0) * (target - before.1) / (now.1 - before.1));
         }
@@ -108,14 +98,9 @@ fn evaluation_runs_are_of_the_protocols_seeds_at_the_rates_that_selection_choose
             assert!(seen.insert((cell, arm, run.seed)), "{arm}, seed {} twice", run.seed);
         }
     }
-    let gate = ["rloo", "oracle", "anti_oracle"];
-    assert!(
-        gate.iter().all(|arm| protocol
-            .seeds
-            .evaluation
-            .iter()
-            .all(|seed| seen.contains(&("single", *arm, *seed))))
-    );
+    for arm in ["rloo", "oracle", "anti_oracle"] {
+        assert!(protocol.seeds.evaluation.iter().all(|seed| seen.contains(&("single", arm, *seed))), "{arm}");
+    }
 }
 
 /// Student's t at 97.5 %, by degrees of freedom, from printed tables.
@@ -129,11 +114,7 @@ fn t_975(freedom: usize) -> f64 {
 
 /// Mean, low and high ends of Student's t interval at 95 %.
 fn interval(xs: &[f64]) -> [f64; 3] {
-    let n = xs.len() as f64;
-    let mean = xs.iter().sum::<f64>() / n;
-    let variance = xs.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0);
-    let half = t_975(xs.len() - 1) * (variance / n).sqrt();
-    [mean, mean - half, mean + half]
+    crate::interval(xs, t_975(xs.len() - 1))
 }
 
 /// Tokens to the target of a run: its seed, its tokens, and whether it arrived.
@@ -168,34 +149,20 @@ fn log_ratios(text: &str, [arm, over]: [&str; 2], neither_counts: bool) -> Vec<f
         .collect()
 }
 
-fn text(path: &str) -> String {
-    std::fs::read_to_string(root().join(path)).unwrap()
-}
-
-fn number(row: &[Cell], table: &Table, column: &str) -> f64 {
-    row[table.column(column).unwrap()].format(12).parse().unwrap()
-}
-
-fn word(row: &[Cell], table: &Table, column: &str) -> String {
-    row[table.column(column).unwrap()].format(12)
-}
-
 /// Compares a printed ratio and the ends of its interval with logarithms of ratios.
-fn same(row: &[Cell], table: &Table, column: &str, ratios: &[f64]) {
+fn same(row: &Row, column: &str, ratios: &[f64]) {
     let columns = [column.to_owned(), format!("{column}_low"), format!("{column}_high")];
     for (column, own) in columns.iter().zip(interval(ratios)) {
-        let printed = number(row, table, column);
-        assert!((printed / own.exp() - 1.0).abs() < 1e-6, "{row:?}, {column}: {}", own.exp());
+        assert!((number(row, column) / own.exp() - 1.0).abs() < 1e-6, "{row:?}, {column}: {}", own.exp());
     }
 }
 
 #[test]
 fn the_gate_under_two_rules_is_that_of_the_recorded_runs() {
     let (four, five) = (text("llm/results/chain_version_4.csv"), text("paper/data/chain_runs.csv"));
-    let table = committed("chain_gate.csv");
     let mut seen = Vec::new();
-    for row in &table.rows {
-        let (runs, rule) = (word(row, &table, "runs"), word(row, &table, "rule_of_version"));
+    for row in rows::<Row>("chain_gate.csv") {
+        let (runs, rule) = (&row["runs"], &row["rule_of_version"]);
         let files: &[&str] = match runs.as_str() {
             "version 4" => &[&four],
             "version 5" => &[&five],
@@ -205,14 +172,12 @@ fn the_gate_under_two_rules_is_that_of_the_recorded_runs() {
             files.iter().flat_map(|file| log_ratios(file, [arm, "rloo"], rule == "4")).collect()
         };
         let (verifier, permuted) = (ratios("oracle"), ratios("anti_oracle"));
-        same(row, &table, "tokens", &verifier);
-        same(row, &table, "permuted", &permuted);
-        assert_eq!(
-            [number(row, &table, "pairs"), number(row, &table, "permuted_pairs")],
-            [verifier.len() as f64, permuted.len() as f64]
-        );
+        same(&row, "tokens", &verifier);
+        same(&row, "permuted", &permuted);
+        let pairs = ["pairs", "permuted_pairs"].map(|column| number(&row, column));
+        assert_eq!(pairs, [verifier.len() as f64, permuted.len() as f64]);
         let passed = interval(&verifier)[0] <= 0.5f64.ln() && interval(&permuted)[0] >= 0.0;
-        assert_eq!(word(row, &table, "gate"), if passed { "passed" } else { "void" }, "{runs}, {rule}");
+        assert_eq!(row["gate"], if passed { "passed" } else { "void" }, "{runs}, {rule}");
         seen.push(format!("{runs}, {rule}, {:.3}", interval(&verifier)[0].exp()));
     }
     // The crossing that decides: by either version's own rule, then by the other's.
@@ -225,18 +190,13 @@ fn the_gate_under_two_rules_is_that_of_the_recorded_runs() {
 #[test]
 fn comparisons_are_those_of_the_recorded_runs() {
     let runs = text("paper/data/chain_runs.csv");
-    let table = committed("chain_earlier.csv");
-    for row in &table.rows {
-        let [cell, arm, over] = ["cell", "arm", "over"].map(|column| word(row, &table, column));
-        if cell != "single" {
-            continue;
-        }
-        let ratios = log_ratios(&runs, [&arm, &over], false);
-        same(row, &table, "tokens", &ratios);
-        assert_eq!(number(row, &table, "pairs"), ratios.len() as f64, "{arm}, {over}");
+    for row in rows::<Row>("chain_earlier.csv").iter().filter(|row| row["cell"] == "single") {
+        let ratios = log_ratios(&runs, [&row["arm"], &row["over"]], false);
+        same(row, "tokens", &ratios);
+        assert_eq!(number(row, "pairs"), ratios.len() as f64, "{row:?}");
     }
     // The history: what version 5 said of its seeds and of three comparisons.
-    let history = text("paper/protocols/chain.toml").split_whitespace().collect::<Vec<_>>().join(" ");
+    let history = one_line("paper/protocols/chain.toml");
     let pairs = arrivals(&runs, "oracle").into_iter().zip(arrivals(&runs, "rloo"));
     let reported = pairs.filter(|(a, b)| a.2 || b.2).map(|(a, b)| a.1 / b.1);
     let (fewer, more): (Vec<f64>, Vec<f64>) = reported.partition(|ratio| *ratio < 1.0);
@@ -266,27 +226,18 @@ fn noise_at_the_three_places_is_that_of_the_recorded_sums() {
         along: f64,
         gradient_square: f64,
     }
-    let sums: Vec<Sums> = committed("chain_updates_runs.csv").to_rows().unwrap();
+    let sums: Vec<Sums> = rows("chain_updates_runs.csv");
     let noise = |s: &Sums| (s.square - s.own_square) / (s.along / s.gradient_square.sqrt()).powi(2);
-    let table = committed("chain_updates.csv");
+    let printed: Vec<Row> = rows("chain_updates.csv");
     for arm in ["oracle", "lambda_mean1", "grpo_clamp", "anti_oracle"] {
         for place in ["start", "middle", "end"] {
-            let of = |arm: &str, seed: u64| {
-                let found = sums.iter().find(|s| s.arm == arm && s.place == place && s.seed == seed);
-                noise(found.unwrap())
-            };
-            let own = sums.iter().filter(|s| s.arm == arm && s.place == place);
-            let ratios: Vec<f64> = own.map(|s| of(arm, s.seed) / of("rloo", s.seed)).collect();
-            let row = table
-                .rows
-                .iter()
-                .find(|row| word(row, &table, "arm") == arm && word(row, &table, "place") == place);
+            let of_arm = |arm: &'static str| sums.iter().filter(move |s| s.arm == arm && s.place == place);
+            let over = |s: &Sums| noise(s) / noise(of_arm("rloo").find(|r| r.seed == s.seed).unwrap());
+            let ratios: Vec<f64> = of_arm(arm).map(over).collect();
+            let row = printed.iter().find(|row| row["arm"] == arm && row["place"] == place).unwrap();
             for (column, own) in ["noise", "noise_low", "noise_high"].iter().zip(interval(&ratios)) {
-                let printed = number(row.unwrap(), &table, column);
-                assert!(
-                    (printed - own).abs() < 1e-6 * own.abs().max(1e-2),
-                    "{arm}, {place}, {column}: {own}"
-                );
+                let off = (number(row, column) - own).abs();
+                assert!(off < 1e-6 * own.abs().max(1e-2), "{arm}, {place}, {column}: {own}");
             }
         }
     }
@@ -294,7 +245,6 @@ fn noise_at_the_three_places_is_that_of_the_recorded_sums() {
 
 #[test]
 fn the_pilot_and_the_mended_credit_are_reported_with_their_numbers() {
-    let one_line = |path: &str| text(path).split_whitespace().collect::<Vec<_>>().join(" ");
     let protocol = one_line("paper/protocols/chain.toml");
     for number in ["474,473", "665,643 (.71", "258,463 (.39"] {
         assert!(protocol.contains(number), "{number}");

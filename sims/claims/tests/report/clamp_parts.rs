@@ -1,20 +1,18 @@
 //! The recorded runs of addition: complete, and paired.
 
-use crate::committed;
+use crate::{Row, rows};
 use grpo_lambda::advantage::ClampPart;
 use std::collections::{BTreeMap, BTreeSet};
 
 #[test]
 fn every_cell_has_every_arm_with_the_same_seeds_from_the_same_start() {
-    let runs = committed("clamp_parts_runs.csv");
-    let text = |row: usize, column: &str| runs.rows[row][runs.column(column).unwrap()].format(12);
     let (mut seeds, mut starts) = (BTreeMap::new(), BTreeMap::new());
-    for row in 0..runs.rows.len() {
-        let cell = ["optimiser", "rate", "part"].map(|column| text(row, column));
-        seeds.entry(cell).or_insert_with(BTreeSet::new).insert(text(row, "seed"));
-        let start =
-            ["accuracy_before", "sampled_before", "seldom_solved_before"].map(|column| text(row, column));
-        starts.entry(text(row, "seed")).or_insert_with(BTreeSet::new).insert(start);
+    for row in rows::<Row>("clamp_parts_runs.csv") {
+        let of_row = |columns: [&str; 3]| columns.map(|column| row[column].clone());
+        let cell = of_row(["optimiser", "rate", "part"]);
+        seeds.entry(cell).or_insert_with(BTreeSet::new).insert(row["seed"].clone());
+        let start = of_row(["accuracy_before", "sampled_before", "seldom_solved_before"]);
+        starts.entry(row["seed"].clone()).or_insert_with(BTreeSet::new).insert(start);
     }
     let parts: BTreeSet<&str> = seeds.keys().map(|key| key[2].as_str()).collect();
     assert_eq!(parts, ClampPart::ALL.iter().map(|part| part.name()).collect());

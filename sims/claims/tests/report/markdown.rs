@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used)] // the lint spares test functions but not their helpers
 
-use crate::root;
+use crate::{root, text};
 use grpo_lambda_claims::report::markdown::{CELL, LINE};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -104,7 +104,7 @@ fn broken(from: &str, link: &str) -> Option<String> {
 fn lines_and_table_cells_of_every_page_are_short() {
     let mut wrong = Vec::new();
     for page in tracked(".md") {
-        let text = std::fs::read_to_string(root().join(&page)).unwrap();
+        let text = text(&page);
         wrong.extend(too_long(&text).into_iter().map(|what| format!("{page}:{what}")));
     }
     assert!(wrong.is_empty(), "at most {LINE} a line, {CELL} a cell:\n{}", wrong.join("\n"));
@@ -114,7 +114,7 @@ fn lines_and_table_cells_of_every_page_are_short() {
 fn every_relative_link_leads_to_a_file_and_its_heading() {
     let mut wrong = Vec::new();
     for page in tracked(".md") {
-        let text = std::fs::read_to_string(root().join(&page)).unwrap();
+        let text = text(&page);
         wrong.extend(links(&text).iter().filter_map(|link| broken(&page, link)));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -125,7 +125,7 @@ fn every_relative_link_leads_to_a_file_and_its_heading() {
 fn every_committed_picture_is_shown_on_a_page() {
     let mut shown = BTreeSet::new();
     for page in tracked(".md") {
-        let text = std::fs::read_to_string(root().join(&page)).unwrap();
+        let text = text(&page);
         let folder = Path::new(&page).parent().unwrap().to_owned();
         shown.extend(
             links(&text).iter().filter_map(|link| root().join(&folder).join(link).canonicalize().ok()),
@@ -161,7 +161,7 @@ const SETTINGS: [&str; 6] = ["0.0003", "0.95", "0.99", "0.76", "0.25", "95"];
 
 #[test]
 fn prose_of_the_atlas_quotes_no_result_that_a_new_run_would_not_change() {
-    let page = std::fs::read_to_string(root().join("paper/atlas.md")).unwrap();
+    let page = text("paper/atlas.md");
     let written = page.split("## Findings").next().unwrap();
     let mut generated = false;
     for (number, line) in prose(written) {

@@ -6,7 +6,7 @@
 
 #![allow(clippy::unwrap_used)] // the lint spares test functions but not their helpers
 
-use crate::{committed, root};
+use crate::{close, committed, root};
 use grpo_lambda_stats::table::{Cell, Table};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -15,9 +15,6 @@ use std::process::Command;
 
 /// Larger ones are slow to open where they are rendered.
 const LARGEST_FILE: usize = 1_000_000;
-/// Two machines may differ in the last bit of `exp`; nothing else.
-const RELATIVE: f64 = 1e-6;
-const ABSOLUTE: f64 = 1e-9;
 
 fn folder() -> PathBuf {
     root().join("notebooks")
@@ -229,7 +226,7 @@ fn their_stored_outputs_are_those_of_the_committed_data() {
                 let (kind, now) = summary(&table, column);
                 let then = seen.get(kind).unwrap_or_else(|| panic!("{}", stale(column))).as_f64();
                 let same = match (then, now) {
-                    (Some(a), Some(b)) => (a - b).abs() <= ABSOLUTE + RELATIVE * b.abs(),
+                    (Some(a), Some(b)) => close(a, b),
                     (a, b) => a == b,
                 };
                 assert!(same, "{}: {then:?}, now {now:?}", stale(column));

@@ -1,7 +1,7 @@
 //! The report is complete and true: every claim has its test, data, figure and row, and the committed numbers are those
 //! of a fresh run.
 
-use crate::{committed, long, root};
+use crate::{close, committed, finding, findings, long, root, text};
 use grpo_lambda_claims::atlas::{self, updates};
 use grpo_lambda_claims::experiment::{CASES, Context, Experiment, Report};
 use grpo_lambda_claims::experiments::REGISTRY;
@@ -11,15 +11,6 @@ use grpo_lambda_claims::{report, run};
 use grpo_lambda_stats::table::{Cell, Table};
 use grpo_lambda_tools::DEFAULT_SEED;
 use std::collections::BTreeSet;
-
-/// Two machines may differ in the last bit of `exp`; nothing else.
-const RELATIVE: f64 = 1e-6;
-/// Rounding residue (a difference that should be 0) may differ entirely.
-const ABSOLUTE: f64 = 1e-9;
-
-fn close(a: f64, b: f64) -> bool {
-    a == b || (a - b).abs() <= ABSOLUTE + RELATIVE * a.abs().max(b.abs())
-}
 
 /// The numbers of a text, and the text with each of them replaced by `#`.
 fn split_numbers(text: &str) -> (String, Vec<f64>) {
@@ -137,7 +128,7 @@ fn committed_rows_of_the_atlas_are_those_of_a_fresh_computation() {
 
 #[test]
 fn every_experiment_has_its_test_data_figure_and_row() {
-    let theory = std::fs::read_to_string(root().join("tests/theory/main.rs")).unwrap();
+    let theory = text("tests/theory/main.rs");
     let ids: Vec<&str> = everything().iter().map(|e| e.id).collect();
     let stems = |folder: &str, ending: &str| -> BTreeSet<String> {
         let entries = std::fs::read_dir(root().join("paper").join(folder)).unwrap();
@@ -146,7 +137,7 @@ fn every_experiment_has_its_test_data_figure_and_row() {
     };
     let (data, png) = (stems("data", ".csv"), stems("figures", ".png"));
     for (registry, page) in [(REGISTRY, "README.md"), (atlas::REGISTRY, atlas::PAGE)] {
-        let text = std::fs::read_to_string(root().join("paper").join(page)).unwrap();
+        let text = text(&format!("paper/{page}"));
         for id in registry.iter().map(|e| e.id) {
             let owned =
                 |set: &BTreeSet<String>| set.iter().filter(|s| report::owner(s, &ids) == Some(id)).count();
@@ -163,10 +154,8 @@ fn every_experiment_has_its_test_data_figure_and_row() {
     for stem in data.iter().chain(&png) {
         let of_cards = stem.starts_with("gpu_").then_some("docs/gpu.md");
         let named = OF_PAGES.iter().find(|(name, _)| name == stem).map(|(_, page)| *page);
-        let page = of_cards.or(named).map(|page| root().join(page));
-        let linked = page.is_some_and(|page| {
-            std::fs::read_to_string(page).unwrap().contains(&format!("paper/data/{stem}.csv"))
-        });
+        let linked =
+            of_cards.or(named).is_some_and(|page| text(page).contains(&format!("paper/data/{stem}.csv")));
         assert!(
             linked || report::owner(stem, &ids).is_some(),
             "{stem} in paper/ belongs to no claim and no page"
@@ -202,11 +191,7 @@ const OF_THIS_CRATE: [(&str, &str); 3] =
 #[test]
 fn statements_about_this_crate_hold() {
     for (id, key) in OF_THIS_CRATE {
-        let table = committed(&format!("{id}_verdicts.csv"));
-        let (own, verdict) = (table.column("key").unwrap(), table.column("verdict").unwrap());
-        let row = table.rows.iter().find(|row| row[own].format(12) == key);
-        let row = row.unwrap_or_else(|| panic!("{id}: no finding is called {key}"));
-        assert_eq!(row[verdict].format(12), "Holds", "{id}: {key}");
+        assert_eq!(finding(id, key).verdict, "Holds", "{id}: {key}");
     }
 }
 
@@ -239,9 +224,7 @@ fn every_experiment_has_one_primary_endpoint_and_the_finding_that_decides_it() {
     let ids: BTreeSet<&str> = everything().iter().map(|e| e.id).collect();
     assert_eq!(endpoints.keys().map(String::as_str).collect::<BTreeSet<_>>(), ids);
     for (id, endpoint) in endpoints {
-        let table = committed(&format!("{id}_verdicts.csv"));
-        let key = table.column("key").unwrap();
-        let keys: Vec<String> = table.rows.iter().map(|row| row[key].format(12)).collect();
+        let keys: Vec<String> = findings(id).into_iter().map(|found| found.key).collect();
         assert_eq!(keys.iter().collect::<BTreeSet<_>>().len(), keys.len(), "{id}: {keys:?}");
         assert!(keys.contains(&endpoint.decided_by), "{id}: {}", endpoint.decided_by);
     }
@@ -257,9 +240,7 @@ fn numbers_in_text_are_compared_as_numbers() {
 #[test]
 fn every_sentence_of_the_paper_has_the_finding_that_tests_it() {
     for s in SENTENCES {
-        let table = committed(&format!("{}_verdicts.csv", s.experiment));
-        let statement = table.column("statement").unwrap();
-        let found = table.rows.iter().filter(|row| row[statement].format(12) == s.statement).count();
+        let found = findings(s.experiment).iter().filter(|found| found.statement == s.statement).count();
         assert_eq!(found, 1, "{}: {found} findings test {:?}", s.experiment, s.id);
         assert!(s.words.chars().count() <= 280, "{}: a cell has no room for its place", s.words);
     }
@@ -290,7 +271,7 @@ fn the_paper_is_typeset_from_the_committed_data() {
 fn a_number_typed_into_a_sentence_of_the_paper_is_found() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("typed.typ");
-    let paper = std::fs::read_to_string(root().join("paper/paper.typ")).unwrap();
+    let paper = text("paper/paper.typ");
     let sentence = "= Reproduction\n";
     assert!(paper.contains(sentence));
     for (typed, found) in [

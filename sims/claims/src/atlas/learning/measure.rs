@@ -2,10 +2,10 @@
 
 use super::competitors::{self, Excluded};
 use super::ranking::{Standing, order, standings};
-use super::results::{Budget, Cell, CostAxis, Effort, Trainer, TrainingResults};
+use super::results::{Budget, CostAxis, Effort, Run, Trainer, TrainingResults};
 use crate::atlas::entries::BASELINE;
 use crate::experiment::Context;
-use crate::training::{Grid, Task, mean_of_means};
+use crate::training::{Cell, Grid, Task, mean_of_means};
 use grpo_lambda_stats::{Bootstrap, Interval};
 
 #[derive(Clone, Copy, Debug)]
@@ -77,13 +77,14 @@ impl Ranking {
         &self.standings[axis as usize][competitor]
     }
 
-    /// Share of the budget spent to reach 90 % of `J*`, 1 for a run that does not reach it; `[task][run]`.
-    pub(super) fn effort_to_learn(&self, competitor: usize, axis: CostAxis) -> Vec<Vec<f64>> {
-        let shares = |(cell, task): (&Cell, &Task)| {
+    /// Share of the budget spent to reach 90 % of `J*`, 1 for a run that does not reach it: mean over tasks of the mean over runs.
+    pub(super) fn spent(&self, competitor: usize, axis: CostAxis) -> Option<Interval> {
+        let shares = |(cell, task): (&Cell<Run>, &Task)| {
             let budget = Budget::new(task, self.effort.updates, 0).spend[axis as usize];
-            cell.runs.iter().map(|run| run.learned[axis as usize].map_or(1.0, |x| x / budget)).collect()
+            cell.scores(|run| run.learned[axis as usize].map_or(1.0, |x| x / budget))
         };
-        self.results.cells[competitor].iter().zip(&self.results.tasks).map(shares).collect()
+        let cells = self.results.cells[competitor].iter().zip(&self.results.tasks);
+        self.bootstrap.interval(&cells.map(shares).collect::<Vec<_>>(), mean_of_means)
     }
 
     /// The share of runs that reach 90 % of `J*` within the budget of responses.
@@ -105,14 +106,12 @@ pub(super) fn drawn(r: &Ranking) -> Vec<usize> {
 
 /// A kept curve: what was spent, and `J/J*` as the mean over runs.
 pub(super) fn curve(r: &Ranking, c: usize, t: usize, axis: CostAxis) -> Vec<(f64, Interval)> {
-    let runs = &r.results.cells[c][t].runs;
     let budget = Budget::new(&r.results.tasks[t], r.effort.updates, r.effort.pieces);
-    // The band of a curve needs fewer resamples than a number that is reported.
-    let bootstrap = Bootstrap { resamples: (r.bootstrap.resamples / 4).max(1), ..r.bootstrap };
-    let at = |i: usize| {
-        let spent = budget.spend[axis as usize] * i as f64 / budget.pieces as f64;
-        let values = runs.iter().map(|run| run.curve[axis as usize][i]).collect();
-        Some((spent, bootstrap.interval(&[values], mean_of_means)?))
+    let kept: fn(&Run) -> &[f64] = match axis {
+        CostAxis::Responses => |run| &run.curve[0],
+        CostAxis::Tokens => |run| &run.curve[1],
     };
-    (0..=budget.pieces).filter_map(at).collect()
+    let points = r.results.cells[c][t].curve(r.bootstrap, kept).unwrap_or_default();
+    let spent = |i: usize| budget.spend[axis as usize] * i as f64 / budget.pieces as f64;
+    points.into_iter().enumerate().map(|(i, j)| (spent(i), j)).collect()
 }

@@ -1,7 +1,6 @@
 //! The ranking with its uncertainty, from scores `[competitor][task][run]` whose runs are paired by their stream.
 
 use crate::experiments::common::mean;
-use crate::training::mean_of_means;
 use grpo_lambda_stats::{Bootstrap, Interval, OverTasks, holm, mean as average, paired_permutation, ranks};
 use rayon::prelude::*;
 
@@ -159,11 +158,6 @@ pub(super) fn identical(scores: &[Vec<Vec<f64>>]) -> Vec<Vec<usize>> {
     }
     groups.retain(|group| group.len() > 1);
     groups
-}
-
-/// Mean over tasks of the mean over runs, with its interval.
-pub(super) fn level(tasks: &[Vec<f64>], bootstrap: Bootstrap) -> Option<Interval> {
-    bootstrap.interval(tasks, mean_of_means)
 }
 
 #[cfg(test)]

@@ -3,10 +3,9 @@
 use super::competitors::Competitor;
 use super::learner::MeteredLearner;
 use crate::experiment::Context;
-use crate::training::{self, Choice, GROUP, Grid, LEARNED, Phase, Task, choose, stream};
+use crate::training::{self, Cell, Choice, GROUP, Grid, LEARNED, Phase, Task, choose, crossed, stream};
 use grpo_lambda::methods::Method;
 use grpo_lambda_mdp::Oracle;
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 
@@ -21,14 +20,6 @@ pub(super) struct Effort {
     pub(super) pieces: usize,
     /// The grid of learning rates, the same for every method and task.
     pub(super) grid: Grid,
-}
-
-/// The runs of one method on one task at one rate.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Cell {
-    pub(super) rate: f64,
-    /// The runs, in the order of their streams.
-    pub(super) runs: Vec<Run>,
 }
 
 /// Chooses learning rates and trains; the store keeps each piece of work.
@@ -55,7 +46,7 @@ impl Trainer<'_> {
     }
 
     /// The reported runs of a method on a task at a rate.
-    pub(super) fn report(&self, who: &Competitor, task: &Task, rate: f64) -> anyhow::Result<Cell> {
+    pub(super) fn report(&self, who: &Competitor, task: &Task, rate: f64) -> anyhow::Result<Cell<Run>> {
         let work = || {
             let method = who.build(task)?;
             let run = |i: usize| {
@@ -78,7 +69,7 @@ pub(super) struct TrainingResults {
     /// `[competitor][task]`.
     pub(super) choices: Vec<Vec<Choice>>,
     /// `[competitor][task]`.
-    pub(super) cells: Vec<Vec<Cell>>,
+    pub(super) cells: Vec<Vec<Cell<Run>>>,
 }
 
 impl TrainingResults {
@@ -89,28 +80,20 @@ impl TrainingResults {
         competitors: Vec<Competitor>,
         tick: &(dyn Fn() + Sync),
     ) -> anyhow::Result<TrainingResults> {
-        let pairs: Vec<(usize, usize)> =
-            (0..competitors.len()).flat_map(|c| (0..tasks.len()).map(move |t| (c, t))).collect();
-        let piece = |&(c, t): &(usize, usize)| -> anyhow::Result<(Choice, Cell)> {
+        let piece = |c: usize, t: usize| -> anyhow::Result<(Choice, Cell<Run>)> {
             let choice = trainer.choose(&competitors[c], &tasks[t])?;
             let cell = trainer.report(&competitors[c], &tasks[t], choice.rate)?;
             tick();
             Ok((choice, cell))
         };
-        let done = pairs.par_iter().map(piece).collect::<anyhow::Result<Vec<_>>>()?;
-        let (choices, cells): (Vec<Choice>, Vec<Cell>) = done.into_iter().unzip();
-        Ok(TrainingResults {
-            choices: choices.chunks(tasks.len()).map(<[Choice]>::to_vec).collect(),
-            cells: cells.chunks(tasks.len()).map(<[Cell]>::to_vec).collect(),
-            tasks,
-            competitors,
-        })
+        let done = crossed(competitors.len(), tasks.len(), piece)?;
+        let (choices, cells) = done.into_iter().map(|of| of.into_iter().unzip()).unzip();
+        Ok(TrainingResults { choices, cells, tasks, competitors })
     }
 
     /// A number of every run: `[competitor][task][run]`.
     pub(super) fn scores(&self, of: impl Fn(&Run) -> f64) -> Vec<Vec<Vec<f64>>> {
-        let cell = |cell: &Cell| cell.runs.iter().map(&of).collect();
-        self.cells.iter().map(|row| row.iter().map(cell).collect()).collect()
+        self.cells.iter().map(|row| row.iter().map(|cell| cell.scores(&of)).collect()).collect()
     }
 
     /// The index of an entry by its name; where it takes part twice, the first.

@@ -1,10 +1,9 @@
 use super::measure::{Ranking, curve, drawn};
-use super::ranking::{Standing, level, order};
-use super::results::{CostAxis, Run};
-use crate::experiments::common::median;
+use super::ranking::{Standing, order};
+use super::results::CostAxis;
 use crate::experiments::common::record::{Record, table};
+use grpo_lambda_stats::Interval;
 use grpo_lambda_stats::table::{Cell, Table};
-use grpo_lambda_stats::{Interval, mean};
 
 pub(super) fn tables(r: &Ranking) -> Vec<(String, Table)> {
     vec![
@@ -35,7 +34,7 @@ fn ranking(r: &Ranking) -> Table {
 /// The row of a competitor against an axis.
 fn ranked(r: &Ranking, axis: CostAxis, c: usize) -> Record {
     let competitor = &r.results.competitors[c];
-    let last = r.results.cells[c].iter().filter_map(|cell| mean_of(&cell.runs, |run| run.last));
+    let last = r.results.cells[c].iter().filter_map(|cell| cell.mean(|run| run.last));
     let last = last.sum::<f64>() / r.results.tasks.len() as f64;
     let row = Record::default()
         .with("against", axis.name())
@@ -44,7 +43,7 @@ fn ranked(r: &Ranking, axis: CostAxis, c: usize) -> Record {
         .with("knowledge", competitor.knowledge.name());
     let outcome = Outcome {
         standing: r.standing(c, axis),
-        spent: level(&r.effort_to_learn(c, axis), r.bootstrap),
+        spent: r.spent(c, axis),
         share_learned: r.share_learned(c),
         last,
     };
@@ -85,11 +84,6 @@ fn standing(row: Record, outcome: Option<Outcome>) -> Record {
         .with("final", outcome.as_ref().map(|o| o.last))
 }
 
-/// The mean of a number over runs.
-fn mean_of(runs: &[Run], score: impl Fn(&Run) -> f64) -> Option<f64> {
-    mean(&runs.iter().map(score).collect::<Vec<_>>())
-}
-
 /// Every task with every competitor, best first.
 fn pairs(r: &Ranking) -> impl Iterator<Item = (usize, usize)> {
     (0..r.results.tasks.len()).flat_map(|t| r.order.iter().map(move |&c| (t, c)))
@@ -99,24 +93,19 @@ fn pairs(r: &Ranking) -> impl Iterator<Item = (usize, usize)> {
 fn by_task(r: &Ranking) -> Table {
     table(pairs(r).map(|(t, c)| {
         let cell = &r.results.cells[c][t];
-        let mean = |score: fn(&Run) -> f64| mean_of(&cell.runs, score);
-        let spent = |axis: usize| {
-            median(cell.runs.iter().map(|run| run.learned[axis].unwrap_or(f64::INFINITY)).collect())
-        };
-        let reached = cell.runs.iter().filter(|run| run.learned[0].is_some()).count();
         Record::default()
             .with("task", r.results.tasks[t].name.as_str())
             .with("method", r.name(c))
             .with("rate", cell.rate)
-            .with("area_responses", mean(|run| run.area[0]))
+            .with("area_responses", cell.mean(|run| run.area[0]))
             .interval("gain_responses", r.standings[0][c].gains[t])
-            .with("area_tokens", mean(|run| run.area[1]))
+            .with("area_tokens", cell.mean(|run| run.area[1]))
             .interval("gain_tokens", r.standings[1][c].gains[t])
-            .with("responses_to_90", spent(0))
-            .with("tokens_to_90", spent(1))
-            .with("share_reaching_90", reached as f64 / cell.runs.len() as f64)
-            .with("final", mean(|run| run.last))
-            .with("updates", mean(|run| run.updates as f64))
+            .with("responses_to_90", cell.median_learned(|run| run.learned[0]))
+            .with("tokens_to_90", cell.median_learned(|run| run.learned[1]))
+            .with("share_reaching_90", cell.share_learned(|run| run.learned[0]))
+            .with("final", cell.mean(|run| run.last))
+            .with("updates", cell.mean(|run| run.updates as f64))
     }))
 }
 

@@ -1,8 +1,8 @@
 //! Findings: trust regions, the clip's bounds and the reuse of a batch; the direction of expected updates off-policy.
 
 use super::measure::{FIRST_STEP, Numbers, UPDATES};
-use super::pairs::{BOTH, Q, RECENT, traces};
-use super::row::{Mode, Regions, Row, mean_cosine, mean_share, methods, select};
+use super::pairs::{BOTH, Q, RECENT};
+use super::row::{Mode, Regions, corrections, mean_cosine, mean_share, methods, select};
 use crate::atlas::entries::BASELINE;
 use crate::experiment::Finding;
 use crate::experiments::common::{distinct, extremes, holds_or, holds_when, largest};
@@ -25,11 +25,8 @@ fn token_ratios(n: &Numbers) -> Finding {
 }
 
 fn weighted_means(n: &Numbers) -> Finding {
-    let traces = traces(Q);
-    // In responses whose tokens all stay inside.
     let in_pairs = |convex: bool| {
-        let own = n.pairs.iter().flat_map(|p| traces.iter().zip(&p.outside_though_inside));
-        largest(own.filter(|(trace, _)| trace.convex == convex).map(|(_, share)| *share))
+        largest(n.pairs.iter().filter(|p| p.convex == convex).map(|p| p.outside_though_inside))
     };
     let synthetic = largest(n.synthetic.iter().filter(|s| s.convex).map(|s| s.outside));
     Finding::new(
@@ -40,7 +37,7 @@ fn weighted_means(n: &Numbers) -> Finding {
     .value("largest share outside, synthetic responses", synthetic)
     .value("largest share outside, real pairs", in_pairs(true))
     .value("that of the traces of GRPO-λ", in_pairs(false))
-    .value("pairs", n.pairs.len())
+    .value("pairs", distinct(n.pairs.iter().map(|p| &p.pair)).len())
     .note("A convex combination of numbers in an interval lies in it.")
 }
 
@@ -115,48 +112,19 @@ pub(super) fn stale(n: &Numbers) -> Finding {
     ends.note("Mean over tasks, the four best and the four worst; a silent update counts 0.")
 }
 
-/// A row of a mismatched sampler, with ratios that correct for it and with ratios of 1.
-struct Correction<'a> {
-    row: &'a Row,
-    ignored: f64,
-}
-
-impl<'a> Correction<'a> {
-    /// `None` where no row has the same sampler with ratios of 1.
-    fn new(row: &'a Row, rows: &[Row]) -> Option<Correction<'a>> {
-        let same = |r: &&Row| {
-            r.ignored && (r.mode, &r.mdp, &r.method, r.x) == (row.mode, &row.mdp, &row.method, row.x)
-        };
-        Some(Correction { row, ignored: rows.iter().find(same)?.cosine() })
-    }
-
-    /// Gain of the cosine by correcting.
-    fn gain(&self) -> f64 {
-        self.row.cosine() - self.ignored
-    }
-
-    /// By more than rounding: 1 better, -1 worse, 0 the same.
-    fn sign(&self) -> i8 {
-        i8::from(self.gain() > 1e-9) - i8::from(self.gain() < -1e-9)
-    }
-}
-
 pub(super) fn mismatch(n: &Numbers) -> Finding {
-    let mismatched = |r: &&Row| !r.ignored && matches!(r.mode, Mode::Temperature | Mode::Noise);
-    let all: Vec<Correction> =
-        n.rows.iter().filter(mismatched).filter_map(|row| Correction::new(row, &n.rows)).collect();
+    let all = corrections(&n.rows);
     let never_clipped = |name: &&str| {
         n.rows.iter().filter(|r| r.method == *name).all(|r| r.regions.is_none_or(|r| r.bound() == 0.0))
     };
     let free: Vec<&str> = methods(&n.rows).into_iter().filter(never_clipped).collect();
     let count = |sign: i8| all.iter().filter(|c| c.sign() == sign).count();
-    let unclipped =
-        |sign: i8| all.iter().filter(|c| c.sign() == sign && free.contains(&c.row.method.as_str())).count();
+    let unclipped = |sign: i8| all.iter().filter(|c| c.sign() == sign && free.contains(&c.method)).count();
     // The first of the largest gains and losses.
     let most = |side: f64| {
         let own = all.iter().filter(|c| side * c.gain() > 0.0);
         let found = own.reduce(|most, c| if side * c.gain() > side * most.gain() { c } else { most });
-        found.map(|c| (&c.row.method, &c.row.mdp, c.row.mode.name(), c.row.x, c.row.cosine(), c.ignored))
+        found.map(|c| (c.method, c.mdp, c.mode, c.x, c.corrected, c.ignored))
     };
     Finding::new(
         "mismatch",
@@ -179,6 +147,7 @@ mod tests {
     use super::*;
     use crate::atlas::off_policy::measure::Reused;
     use crate::atlas::off_policy::pairs::{Fit, Synthetic};
+    use crate::atlas::off_policy::row::Row;
     use crate::experiments::common::words_after;
 
     fn row(mode: Mode, method: &str, x: f64, ignored: bool, cosine: f64) -> Row {

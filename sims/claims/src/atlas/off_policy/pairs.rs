@@ -143,13 +143,17 @@ fn outside(x: f64) -> bool {
 }
 
 /// The share of one trace's ratios outside the interval, over responses of 64 tokens whose log-ratios are uniform in
-/// `[log(1-eps), log(1+eps)]`.
+/// `[log(1-eps), log(1+eps)]`; a row of `atlas_off_policy_trust_region.csv`.
+#[derive(Serialize)]
 pub(super) struct Synthetic {
     pub(super) lambda: f64,
     pub(super) trace: &'static str,
+    #[serde(skip)]
     pub(super) convex: bool,
+    #[serde(rename = "share_outside")]
     pub(super) outside: f64,
     /// Share in the last quarter of the tokens.
+    #[serde(rename = "share_outside_in_last_quarter")]
     pub(super) outside_late: f64,
 }
 
@@ -182,17 +186,23 @@ pub(super) fn synthetic(seed: u64, responses: usize) -> Vec<Synthetic> {
     all
 }
 
-/// Shares outside the trust region for one pair of policies.
+/// Shares outside the trust region for one pair of policies and a trace; a row of `atlas_off_policy_trust_region_pairs.csv`.
+#[derive(Serialize)]
 pub(super) struct Pair {
-    pub(super) name: String,
+    pub(super) pair: String,
     /// `KL(sampler || updated)` per response.
-    pub(super) kl: f64,
+    kl: f64,
     /// Expected share of tokens whose own ratio is outside.
-    pub(super) tokens: f64,
-    /// Expected share of trace ratios outside, per trace.
-    pub(super) outside: Vec<f64>,
-    /// Share over tokens up to which every token ratio of the response is inside.
-    pub(super) outside_though_inside: Vec<f64>,
+    tokens_outside: f64,
+    pub(super) trace: &'static str,
+    #[serde(skip)]
+    pub(super) convex: bool,
+    /// Expected share of trace ratios outside.
+    #[serde(rename = "trace_ratios_outside")]
+    outside: f64,
+    /// Share over the tokens of responses whose token ratios are all inside.
+    #[serde(rename = "trace_ratios_outside_where_all_tokens_are_inside")]
+    pub(super) outside_though_inside: f64,
 }
 
 /// A chain of 48 steps, each right with probability 0.97: long responses that can all be listed.
@@ -211,21 +221,22 @@ pub(super) fn pairs(seed: u64) -> anyhow::Result<Vec<Pair>> {
         if let Some(rate) = rate_of(&tree, &policy, &gradient, kl) {
             let mut moved = policy.clone();
             moved.step(&gradient, rate);
-            all.push(measure(format!("step along ∇J, KL {kl}"), &tree, &policy, &moved));
+            all.extend(measure(format!("step along ∇J, KL {kl}"), &tree, &policy, &moved));
         }
     }
     for sigma in [0.01, 0.03, 0.1] {
         let moved = noisy(&tree, &policy, sigma, seed);
-        all.push(measure(format!("noise {sigma} on every logit"), &tree, &policy, &moved));
+        all.extend(measure(format!("noise {sigma} on every logit"), &tree, &policy, &moved));
     }
     for tau in [0.95, 0.9, 0.8] {
-        let moved = super::pairs::tempered(&policy, tau);
-        all.push(measure(format!("temperature {tau}"), &tree, &policy, &moved));
+        let moved = tempered(&policy, tau);
+        all.extend(measure(format!("temperature {tau}"), &tree, &policy, &moved));
     }
     Ok(all)
 }
 
-fn measure(name: String, tree: &Tree, sampler: &Tabular, updated: &Tabular) -> Pair {
+/// The rows of a pair, one for every trace.
+fn measure(pair: String, tree: &Tree, sampler: &Tabular, updated: &Tabular) -> Vec<Pair> {
     let (behaviour, new) = (Oracle::new(tree, sampler), updated.log_probs(tree));
     let traces = traces(Q);
     let (mut all, mut inside, mut tokens) = (0.0, 0.0, 0.0);
@@ -243,13 +254,17 @@ fn measure(name: String, tree: &Tree, sampler: &Tabular, updated: &Tabular) -> P
             though[i] += if all_inside { p * n } else { 0.0 };
         }
     }
-    Pair {
-        name,
-        kl: divergence(tree, sampler, updated),
-        tokens: tokens / all,
-        outside: out.iter().map(|x| x / all).collect(),
-        outside_though_inside: though.iter().map(|x| if inside > 0.0 { x / inside } else { 0.0 }).collect(),
-    }
+    let kl = divergence(tree, sampler, updated);
+    let row = |(named, (out, though)): (&Named, (f64, f64))| Pair {
+        pair: pair.clone(),
+        kl,
+        tokens_outside: tokens / all,
+        trace: named.name,
+        convex: named.convex,
+        outside: out / all,
+        outside_though_inside: if inside > 0.0 { though / inside } else { 0.0 },
+    };
+    traces.iter().zip(out.into_iter().zip(though)).map(row).collect()
 }
 
 #[cfg(test)]
@@ -303,11 +318,9 @@ mod tests {
     #[test]
     fn real_pairs_keep_convex_traces_inside_wherever_tokens_are() {
         let pairs = pairs(1).unwrap();
-        for pair in &pairs {
-            for (named, share) in traces(Q).iter().zip(&pair.outside_though_inside) {
-                assert!(!named.convex || *share == 0.0, "{}: {}", pair.name, named.name);
-            }
+        for p in &pairs {
+            assert!(!p.convex || p.outside_though_inside == 0.0, "{}: {}", p.pair, p.trace);
         }
-        assert!(pairs.iter().any(|p| p.outside_though_inside[1] > 0.05));
+        assert!(pairs.iter().any(|p| p.trace == RECENT && p.outside_though_inside > 0.05));
     }
 }

@@ -91,6 +91,51 @@ pub(super) fn mean_share(
     mean(&shares).unwrap_or(f64::NAN)
 }
 
+/// A mismatched sampler: the cosine with ratios that correct for it, and with ratios of 1; a row of `atlas_off_policy_mismatch.csv`.
+#[derive(Serialize)]
+pub(super) struct Correction<'a> {
+    pub(super) mode: &'static str,
+    pub(super) mdp: &'a str,
+    pub(super) method: &'a str,
+    pub(super) x: f64,
+    pub(super) corrected: f64,
+    pub(super) ignored: f64,
+}
+
+impl Correction<'_> {
+    /// Gain of the cosine by correcting.
+    pub(super) fn gain(&self) -> f64 {
+        self.corrected - self.ignored
+    }
+
+    /// By more than rounding: 1 better, -1 worse, 0 the same.
+    pub(super) fn sign(&self) -> i8 {
+        i8::from(self.gain() > 1e-9) - i8::from(self.gain() < -1e-9)
+    }
+}
+
+/// Every mismatched sampler of which there are rows of both kinds.
+pub(super) fn corrections(rows: &[Row]) -> Vec<Correction<'_>> {
+    let corrected = rows.iter().filter(|r| !r.ignored && matches!(r.mode, Mode::Temperature | Mode::Noise));
+    let with_ratios_of_1 = |row: &Row| {
+        let same = |r: &&Row| {
+            r.ignored && (r.mode, &r.mdp, &r.method, r.x) == (row.mode, &row.mdp, &row.method, row.x)
+        };
+        rows.iter().find(same).map(Row::cosine)
+    };
+    let pairs = corrected.filter_map(|row| Some((row, with_ratios_of_1(row)?)));
+    pairs
+        .map(|(row, ignored)| Correction {
+            mode: row.mode.name(),
+            mdp: &row.mdp,
+            method: &row.method,
+            x: row.x,
+            corrected: row.cosine(),
+            ignored,
+        })
+        .collect()
+}
+
 /// Expected shares of the tokens of a batch; `raised`: advantage above 0, `lowered`: below.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Regions {
@@ -111,20 +156,21 @@ pub(super) struct Regions {
     pub(super) silent: f64,
 }
 
+/// A share of the tokens.
+pub(super) type Share = fn(&Regions) -> f64;
+
 impl Regions {
     /// The shares by the names of their columns.
-    pub(super) fn named(&self) -> [(&'static str, f64); 8] {
-        [
-            ("raised_free", self.raised_free),
-            ("raised_high", self.raised_high),
-            ("raised_low", self.raised_low),
-            ("lowered_free", self.lowered_free),
-            ("lowered_low", self.lowered_low),
-            ("lowered_high", self.lowered_high),
-            ("idle", self.idle),
-            ("silent", self.silent),
-        ]
-    }
+    pub(super) const SHARES: [(&str, Share); 8] = [
+        ("raised_free", |r| r.raised_free),
+        ("raised_high", |r| r.raised_high),
+        ("raised_low", |r| r.raised_low),
+        ("lowered_free", |r| r.lowered_free),
+        ("lowered_low", |r| r.lowered_low),
+        ("lowered_high", |r| r.lowered_high),
+        ("idle", |r| r.idle),
+        ("silent", |r| r.silent),
+    ];
 
     /// The shares over all groups.
     pub(super) fn new(groups: &Groups, method: &dyn Method) -> Regions {
@@ -196,7 +242,7 @@ mod tests {
             for name in ["grpo", "grpo_lambda", "gspo", "cispo"] {
                 let method = methods::parse(name, "").unwrap().method;
                 let r = Regions::new(&groups, method.as_ref());
-                let sum: f64 = r.named()[..7].iter().map(|(_, share)| share).sum();
+                let sum: f64 = Regions::SHARES[..7].iter().map(|(_, share)| share(&r)).sum();
                 assert!((sum - 1.0).abs() < 1e-12, "{name}: {sum}");
                 assert!(!on_policy || (r.bound() == 0.0 && r.silent == 0.0), "{name}: {r:?}");
             }

@@ -1,63 +1,64 @@
 //! Tables and figures.
 
 use super::measure::{FIRST_STEP, Numbers, STALE, TEMPERATURES, UPDATES};
-use super::pairs::{Q, traces};
-use super::row::{Mode, Regions, Row, mean_cosine, mean_share, methods};
+use super::pairs::Pair;
+use super::row::{Mode, Regions, Row, Share, corrections, mean_cosine, mean_share, methods};
 use crate::atlas::entries::BASELINE;
+use crate::experiment::CASES;
+use crate::experiments::common::chart::grouped;
 use crate::experiments::common::record::{Record, table};
 use crate::experiments::common::{distinct, heat, mean};
 use crate::figure::{Axis, Figure, Panel};
-use grpo_lambda_stats::table::Table;
+use grpo_lambda_stats::table::{Cell, Table};
 
 pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
     vec![
-        (String::new(), rows(n)),
-        ("trust_region".into(), trust_region(n)),
-        ("trust_region_pairs".into(), pairs(n)),
+        (
+            CASES.into(),
+            table(n.rows.iter().map(|row| with_shares(case(row), |share| row.regions.map(|r| share(&r))))),
+        ),
+        (String::new(), means(n)),
+        ("mismatch".into(), Table::from_rows(corrections(&n.rows))),
+        ("trust_region".into(), Table::from_rows(&n.synthetic)),
+        ("trust_region_pairs".into(), Table::from_rows(&n.pairs)),
         ("reuse".into(), reuse(n)),
     ]
 }
 
-fn rows(n: &Numbers) -> Table {
-    table(n.rows.iter().map(|row| {
+fn case(row: &Row) -> Record {
+    Record::default()
+        .with("mode", row.mode.name())
+        .with("mdp", row.mdp.as_str())
+        .with("method", row.method.as_str())
+        .with("x", row.x)
+        .with("ratios", if row.ignored { "ignored" } else { "sampler" })
+        .with("kl", row.kl)
+        .with("cosine", row.fit.map(|f| f.cosine))
+        .with("scale", row.fit.map(|f| f.scale))
+        .with("bias", row.fit.map(|f| f.bias))
+}
+
+/// Adds the column of every share.
+fn with_shares<C: Into<Cell>>(row: Record, value: impl Fn(Share) -> C) -> Record {
+    Regions::SHARES.into_iter().fold(row, |row, (name, share)| row.with(name, value(share)))
+}
+
+/// One row per method and number of updates, on the batch or of the sampler's age: means over the tasks.
+fn means(n: &Numbers) -> Table {
+    let updated = n.rows.iter().filter(|row| row.regions.is_some());
+    let groups = grouped(updated, |row| (row.mode, row.method.as_str(), row.x));
+    table(groups.into_iter().map(|((mode, method, x), rows)| {
+        let over = |number: &dyn Fn(&Row) -> Option<f64>| {
+            mean(&rows.iter().copied().filter_map(number).collect::<Vec<f64>>())
+        };
         let names = Record::default()
-            .with("mode", row.mode.name())
-            .with("mdp", row.mdp.as_str())
-            .with("method", row.method.as_str())
-            .with("x", row.x)
-            .with("ratios", if row.ignored { "ignored" } else { "sampler" })
-            .with("kl", row.kl)
-            .with("cosine", row.fit.map(|f| f.cosine))
-            .with("scale", row.fit.map(|f| f.scale))
-            .with("bias", row.fit.map(|f| f.bias));
-        let columns = Regions::default().named().into_iter().enumerate();
-        columns.fold(names, |record, (k, (name, _))| record.with(name, row.regions.map(|r| r.named()[k].1)))
-    }))
-}
-
-/// One row per decay and trace.
-fn trust_region(n: &Numbers) -> Table {
-    table(n.synthetic.iter().map(|s| {
-        Record::default()
-            .with("lambda", s.lambda)
-            .with("trace", s.trace)
-            .with("share_outside", s.outside)
-            .with("share_outside_in_last_quarter", s.outside_late)
-    }))
-}
-
-/// One row per pair and trace.
-fn pairs(n: &Numbers) -> Table {
-    table(n.pairs.iter().flat_map(|pair| {
-        traces(Q).into_iter().enumerate().map(move |(i, named)| {
-            Record::default()
-                .with("pair", pair.name.as_str())
-                .with("kl", pair.kl)
-                .with("tokens_outside", pair.tokens)
-                .with("trace", named.name)
-                .with("trace_ratios_outside", pair.outside[i])
-                .with("trace_ratios_outside_where_all_tokens_are_inside", pair.outside_though_inside[i])
-        })
+            .with("mode", mode.name())
+            .with("method", method)
+            .with("x", x)
+            .with("tasks", rows.len())
+            .with("kl", over(&|row| Some(row.kl)))
+            .with("cosine", over(&|row| Some(row.cosine())));
+        with_shares(names, |share| over(&|row| row.regions.as_ref().map(share)))
     }))
 }
 
@@ -150,18 +151,15 @@ fn ratios_outside(n: &Numbers) -> Figure {
     let mut lines = Panel::new("Synthetic: all token ratios in [0.8, 1.2], 64 tokens")
         .x("λ (γ = 1)")
         .y(Axis::new("share of trace ratios outside [0.8, 1.2]").range(-0.02, 1.0));
-    for named in traces(Q) {
-        let own = n.synthetic.iter().filter(|s| s.trace == named.name);
-        lines = lines.line(named.name, own.map(|s| (s.lambda, s.outside)));
+    for (trace, own) in grouped(&n.synthetic, |s| s.trace) {
+        lines = lines.line(trace, own.iter().map(|s| (s.lambda, s.outside)));
     }
     let mut bars = Panel::new("Real policy pairs, λ = 0.99: responses whose tokens all stay inside")
-        .x(Axis::new("").categories(n.pairs.iter().map(|p| p.name.clone())))
+        .x(Axis::new("").categories(distinct(n.pairs.iter().map(|p| p.pair.as_str()))))
         .y(Axis::new("share of trace ratios outside [0.8, 1.2]").range(0.0, 1.0));
-    for (i, named) in traces(Q).iter().enumerate() {
-        bars = bars.bars(
-            named.name,
-            n.pairs.iter().enumerate().map(|(x, p)| (x as f64, p.outside_though_inside[i])),
-        );
+    for (trace, own) in grouped(&n.pairs, |p| p.trace) {
+        let height = |(x, p): (usize, &&Pair)| (x as f64, p.outside_though_inside);
+        bars = bars.bars(trace, own.iter().enumerate().map(height));
     }
     Figure::new("A summed trace leaves the trust region that every token keeps; a weighted mean never does")
         .caption("Trace ratio exp(z_t). Above, the traces with weights of mean 1 per row lie on the line at 0. Below: a chain of 48 steps, each right with probability 0.97, expectation over all responses; where no bar stands the share is 0.")

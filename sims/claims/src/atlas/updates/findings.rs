@@ -35,7 +35,7 @@ fn showing(finding: Finding, variants: &[&str], columns: &[&str]) -> Finding {
 }
 
 /// The names of some variants in the order of a number.
-fn by<'a>(all: impl Iterator<Item = &'a Overall>, number: fn(&Overall) -> f64) -> Vec<&'static str> {
+fn by<'a>(all: impl Iterator<Item = &'a Overall<'a>>, number: fn(&Overall) -> f64) -> Vec<&'static str> {
     let mut all: Vec<&Overall> = all.collect();
     all.sort_by(|a, b| number(a).total_cmp(&number(b)));
     all.into_iter().map(|o| o.entry.name).collect()
@@ -46,8 +46,8 @@ fn place(name: &str) -> Option<usize> {
 }
 
 fn headline(all: &[Overall]) -> Finding {
-    let good = || all.iter().filter(|o| o.unbiased == o.tasks);
-    let turned = by(all.iter().filter(|o| o.unbiased < o.tasks), |o| o.worst.0);
+    let good = || all.iter().filter(|o| o.is_unbiased_everywhere());
+    let turned = by(all.iter().filter(|o| !o.is_unbiased_everywhere()), |o| o.worst.0);
     let statement =
         "Finer credit than one number per response moves the policy along the gradient of expected reward";
     let verdict = match turned.is_empty() {
@@ -59,8 +59,8 @@ fn headline(all: &[Overall]) -> Finding {
         )),
     };
     let finding = Finding::new("headline", statement, verdict)
-        .value("cells", all.iter().map(|o| o.tasks).sum::<usize>())
-        .value("cells simulated", all.iter().map(|o| o.sampled).sum::<usize>())
+        .value("cells", all.iter().map(Overall::tasks).sum::<usize>())
+        .value("cells simulated", all.iter().map(Overall::sampled).sum::<usize>())
         .value("largest standard error of an unbiased one", SHARP);
     let families = [
         ("unbiased with one number per response", Family::Group),
@@ -79,7 +79,7 @@ fn headline(all: &[Overall]) -> Finding {
 fn equal_lengths(atlas: &Atlas, all: &[Overall]) -> Finding {
     let equal: Vec<&str> =
         atlas.tasks.iter().filter(|t| t.equal_lengths()).map(|t| t.name.as_str()).collect();
-    let turned = || all.iter().filter(|o| o.entry.family == Family::Group && o.unbiased < o.tasks);
+    let turned = || all.iter().filter(|o| o.entry.family == Family::Group && !o.is_unbiased_everywhere());
     let turned_when_equal = |o: &&Overall| {
         let rows = place(o.entry.name).into_iter().flat_map(|e| atlas.rows_of(e, GROUP));
         let mut possible = rows.filter(|row| row.how != "impossible");
@@ -117,7 +117,8 @@ fn reversal(all: &[Overall], [grpo, traced]: [f64; 2]) -> Finding {
 
 fn lambda(all: &[Overall]) -> Finding {
     let names = ["GRPO-λ recent", BASELINE];
-    let [traced, plain] = names.map(|name| all.iter().find(|o| o.entry.name == name).map(|o| o.mean_cosine));
+    let [traced, plain] =
+        names.map(|name| all.iter().find(|o| o.entry.name == name).and_then(|o| o.mean(Column::Cosine)));
     let statement = "GRPO-λ (recent) turns away from the gradient no more than GRPO";
     let ok = traced.zip(plain).is_some_and(|(traced, plain)| traced >= plain - 1e-6);
     let finding = Finding::new("lambda", statement, holds_or(ok, "its mean cosine is lower"));
@@ -166,7 +167,7 @@ fn tracing(atlas: &Atlas, all: &[Overall]) -> Finding {
         let differences: Vec<f64> = differences.collect();
         // Differences that rounding could make are none.
         let count = |side: f64| differences.iter().filter(|d| side * **d > 1e-6).count();
-        Some((traced, [all[t].mse, all[p].mse], [count(-1.0), count(1.0)]))
+        Some((traced, [t, p].map(|k| all[k].mean(Column::Mse)), [count(-1.0), count(1.0)]))
     });
     let compared: Vec<_> = compared.collect();
     let [lower, higher] = [0, 1].map(|side| compared.iter().map(|(.., counts)| counts[side]).sum::<usize>());
@@ -324,9 +325,12 @@ pub(super) mod tests {
         sampled.how = "sampled".into();
         sampled.set(rank, 0.7);
         assert_eq!(credit(&atlas).verdict, Verdict::Holds);
-        let vine = |atlas: &Atlas| overall(atlas).into_iter().find(|o| o.entry.name == "VinePPO, K = 8");
-        assert_eq!(vine(&atlas).unwrap().mean(rank), None, "no cell of a table has the noise of a mean");
-        assert_eq!(vine(&unbiased()).unwrap().mean(rank), Some(1.0));
+        let of_vine = |atlas: &Atlas| {
+            let all = overall(atlas);
+            all.iter().find(|o| o.entry.name == "VinePPO, K = 8").and_then(|o| o.mean(rank))
+        };
+        assert_eq!(of_vine(&atlas), None, "no cell of a table has the noise of a mean");
+        assert_eq!(of_vine(&unbiased()), Some(1.0));
         // Where one has no number the other's does not count.
         row_of(&mut atlas, "fork", "SHEAR (recon.)").set(rank, f64::NAN);
         for name in ["SHEAR (recon.)", BASELINE] {

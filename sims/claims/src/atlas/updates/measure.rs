@@ -6,7 +6,7 @@ use super::row::{Column, GROUP, Row};
 use crate::atlas::entries::{ENTRIES, Entry, Source};
 use crate::atlas::tasks::tasks;
 use crate::experiment::Context;
-use crate::training::Task;
+use crate::training::{Task, crossed};
 use grpo_lambda::methods;
 use grpo_lambda_mdp::expected::{Situation, cosine, implied_mean};
 use grpo_lambda_mdp::extra_inputs::{Exact, Provider, critic, rollouts::Completions};
@@ -56,10 +56,8 @@ pub(super) fn measure(context: &Context, size: &Size) -> anyhow::Result<Atlas> {
     (context.progress)(0.0, "policies whose input can be masked");
     let masked_tasks: Vec<MaskedTask> =
         tasks.into_par_iter().map(|task| MaskedTask::new(task, context.seed)).collect();
-    let pairs: Vec<(usize, usize)> =
-        (0..masked_tasks.len()).flat_map(|t| (0..ENTRIES.len()).map(move |e| (t, e))).collect();
-    let done = context.pieces(0.05..0.9, pairs.len());
-    let work = |&(t, e): &(usize, usize)| -> anyhow::Result<Vec<Row>> {
+    let done = context.pieces(0.05..0.9, masked_tasks.len() * ENTRIES.len());
+    let work = |t: usize, e: usize| -> anyhow::Result<Vec<Row>> {
         let (masked, entry) = (&masked_tasks[t], &ENTRIES[e]);
         let key = format!("{} | {}", masked.task.name, entry.name);
         let rows = context
@@ -68,8 +66,7 @@ pub(super) fn measure(context: &Context, size: &Size) -> anyhow::Result<Atlas> {
         done(&masked.task.name);
         Ok(rows)
     };
-    let flat = pairs.par_iter().map(work).collect::<anyhow::Result<Vec<_>>>()?;
-    let rows = flat.chunks(ENTRIES.len()).map(<[_]>::to_vec).collect();
+    let rows = crossed(masked_tasks.len(), ENTRIES.len(), work)?;
     let residuals = masked_tasks.iter().map(|masked| masked.residual).collect();
     let tasks: Vec<Task> = masked_tasks.into_iter().map(|masked| masked.task).collect();
     Ok(Atlas { tasks, groups: size.groups.clone(), rows, residuals, uncut: uncut()? })

@@ -3,53 +3,72 @@
 use super::measure::Atlas;
 use super::row::{Column, GROUP, Row};
 use crate::atlas::entries::{BASELINE, ENTRIES, Entry};
-use crate::experiments::common::list;
+use crate::experiments::common::{self, list};
 use grpo_lambda_stats::{OverTasks, holm};
 
 /// Responses written or scored for one update, at which costs are compared.
 pub(super) const BUDGET: f64 = 16.0;
 
 /// One entry over all tasks.
-pub(super) struct Overall {
+pub(super) struct Overall<'a> {
     pub(super) entry: &'static Entry,
-    pub(super) tasks: usize,
-    pub(super) sampled: usize,
-    pub(super) unbiased: usize,
-    pub(super) mean_cosine: f64,
+    /// Its rows but the impossible ones, one a task.
+    rows: Vec<&'a Row>,
     /// The lowest cosine with its task.
-    pub(super) worst: (f64, String),
+    pub(super) worst: (f64, &'a str),
     /// The largest share of visits at reversed prefixes with its task.
-    pub(super) reversed: (f64, String),
-    /// Mean of `1 - cos²`.
-    pub(super) lost: f64,
-    pub(super) mse: f64,
+    pub(super) reversed: (f64, &'a str),
     /// Its error minus the baseline's, by task, with the tasks as the sample.
     pub(super) beyond_baseline: Option<OverTasks>,
     /// The p-value of that difference, corrected for the number of entries (Holm).
     pub(super) p_holm: f64,
-    pub(super) mse_bias: f64,
-    pub(super) mse_variance: f64,
     /// Mean error at equal cost; `None` where a group of two costs more on some task.
     pub(super) mse_at_budget: Option<f64>,
-    pub(super) passes: f64,
-    /// One per [`MEANS`].
-    pub(super) means: Vec<Option<f64>>,
 }
 
-impl Overall {
+impl Overall<'_> {
+    pub(super) fn tasks(&self) -> usize {
+        self.rows.len()
+    }
+
+    pub(super) fn sampled(&self) -> usize {
+        self.rows.iter().filter(|row| !row.exact()).count()
+    }
+
+    /// The number of tasks on which its expected update is unbiased up to scale.
+    pub(super) fn unbiased(&self) -> usize {
+        self.rows.iter().filter(|row| unbiased(row)).count()
+    }
+
+    pub(super) fn is_unbiased_everywhere(&self) -> bool {
+        self.rows.iter().all(|row| unbiased(row))
+    }
+
     /// True if its error is shown to be below the baseline's for tasks like these, after correction.
     pub(super) fn errs_less(&self) -> bool {
         self.p_holm <= 0.05 && self.beyond_baseline.as_ref().is_some_and(OverTasks::negative)
     }
 
-    /// The mean of a column of [`MEANS`] over tasks.
+    /// The mean of a column over tasks; none of the credit's order where a row is simulated, since noise breaks the ties of tokens with one
+    /// advantage, which no number of draws mends.
     pub(super) fn mean(&self, column: Column) -> Option<f64> {
-        self.means[MEANS.iter().position(|c| *c == column)?]
+        let is_known = !CREDIT.contains(&column) || self.sampled() == 0;
+        mean(&self.column(column)).filter(|_| is_known)
+    }
+
+    /// The numbers in a column, but where it is not defined.
+    fn column(&self, column: Column) -> Vec<f64> {
+        self.rows.iter().filter_map(|row| row.get(column)).collect()
+    }
+
+    /// Mean of `1 - cos²`.
+    pub(super) fn lost(&self) -> Option<f64> {
+        mean(&self.column(Column::Cosine).into_iter().map(|c| 1.0 - c * c).collect::<Vec<_>>())
     }
 }
 
-/// Columns averaged for the summary.
-pub(super) const MEANS: [Column; 7] = [
+/// Columns of the bias and of the error taken apart.
+pub(super) const PARTS: [Column; 9] = [
     Column::Bias,
     Column::BiasDirection,
     Column::BiasRescaling,
@@ -57,6 +76,8 @@ pub(super) const MEANS: [Column; 7] = [
     Column::SignAgreement,
     Column::CreditRankCorrelation,
     Column::CreditR2,
+    Column::MseBias,
+    Column::MseVariance,
 ];
 
 /// Columns of the credit's order, which only exact rows tell.
@@ -78,19 +99,18 @@ pub(super) fn unbiased(row: &Row) -> bool {
     }
 }
 
-fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let values: Vec<f64> = values.collect();
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+/// The mean, infinite where a cost is.
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| common::mean(values))
 }
 
 /// Every entry over all tasks, in groups of [`GROUP`].
-pub(super) fn overall(atlas: &Atlas) -> Vec<Overall> {
+pub(super) fn overall(atlas: &Atlas) -> Vec<Overall<'_>> {
     let summary = |(e, entry): (usize, &'static Entry)| {
         let rows: Vec<&Row> = atlas.rows_of(e, GROUP).filter(|row| row.how != "impossible").collect();
-        let column = |column| rows.iter().filter_map(move |row| row.get(column));
         let extreme = |column, sign: f64| {
-            let found = rows.iter().filter_map(|row| Some((row.get(column)?, row.task.clone())));
-            found.max_by(|a, b| (sign * a.0).total_cmp(&(sign * b.0))).unwrap_or((f64::NAN, String::new()))
+            let found = rows.iter().filter_map(|row| Some((row.get(column)?, row.task.as_str())));
+            found.max_by(|a, b| (sign * a.0).total_cmp(&(sign * b.0))).unwrap_or((f64::NAN, ""))
         };
         // Per task the largest group that the budget pays for.
         let at_budget = |row: &Row| {
@@ -105,25 +125,14 @@ pub(super) fn overall(atlas: &Atlas) -> Vec<Overall> {
             Some(row.get(Column::Mse)? - baseline.get(Column::Mse)?)
         };
         let beyond: Vec<f64> = rows.iter().filter_map(beyond).collect();
-        // Noise breaks the ties of tokens with one advantage, which no number of draws mends.
-        let reported = |name| !CREDIT.contains(&name) || rows.iter().all(|row| row.exact());
         Overall {
             entry,
             beyond_baseline: OverTasks::new(&beyond),
             p_holm: 1.0,
-            tasks: rows.len(),
-            sampled: rows.iter().filter(|row| !row.exact()).count(),
-            unbiased: rows.iter().filter(|row| unbiased(row)).count(),
-            mean_cosine: mean(column(Column::Cosine)).unwrap_or(f64::NAN),
             worst: extreme(Column::Cosine, -1.0),
             reversed: extreme(Column::ReversedVisits, 1.0),
-            lost: mean(column(Column::Cosine).map(|c| 1.0 - c * c)).unwrap_or(f64::NAN),
-            mse: mean(column(Column::Mse)).unwrap_or(f64::NAN),
-            mse_bias: mean(column(Column::MseBias)).unwrap_or(f64::NAN),
-            mse_variance: mean(column(Column::MseVariance)).unwrap_or(f64::NAN),
-            mse_at_budget: paid.and_then(|v| mean(v.into_iter())),
-            passes: mean(column(Column::Passes)).unwrap_or(f64::NAN),
-            means: MEANS.map(|name| mean(column(name)).filter(|_| reported(name))).to_vec(),
+            mse_at_budget: paid.and_then(|errors| mean(&errors)),
+            rows,
         }
     };
     let mut all: Vec<Overall> = ENTRIES.iter().enumerate().map(summary).collect();
@@ -135,6 +144,6 @@ pub(super) fn overall(atlas: &Atlas) -> Vec<Overall> {
 }
 
 /// The names of some entries; `none` if there is none.
-pub(super) fn names<'a>(all: impl Iterator<Item = &'a Overall>) -> String {
+pub(super) fn names<'a>(all: impl Iterator<Item = &'a Overall<'a>>) -> String {
     list(&all.map(|o| o.entry.name).collect::<Vec<_>>())
 }

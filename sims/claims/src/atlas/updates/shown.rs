@@ -1,10 +1,11 @@
 //! Tables and figures.
 
 use super::measure::{Atlas, MaskedTask, Size, piece, seed_of};
-use super::overall::{MEANS, Overall, overall};
+use super::overall::{Overall, PARTS, overall};
 use super::row::{Column, GROUP, Row};
 use crate::atlas::entries::{BASELINE, ENTRIES, Entry, Extra, Family};
 use crate::atlas::tasks::tasks;
+use crate::experiment::CASES;
 use crate::experiments::common::heat;
 use crate::experiments::common::record::{Record, table};
 use crate::figure::{Axis, Figure, Panel};
@@ -16,6 +17,7 @@ use grpo_lambda_stats::table::{Table, significant};
 pub(super) fn tables(atlas: &Atlas) -> Vec<(String, Table)> {
     vec![
         (String::new(), long(atlas)),
+        (CASES.into(), cases(atlas)),
         ("error".into(), error(atlas)),
         ("summary".into(), summary(atlas)),
         ("parts".into(), parts(atlas)),
@@ -49,8 +51,21 @@ fn long(atlas: &Atlas) -> Table {
     }))
 }
 
-/// One row per task, entry and group size: the error of one update.
+/// One row per task and entry: the error of one update by the size of the group.
 fn error(atlas: &Atlas) -> Table {
+    let possible = atlas.rows.iter().flatten().filter(|by_group| by_group[0].how != "impossible");
+    table(possible.map(|by_group| {
+        let names = Record::default()
+            .with("task", by_group[0].task.as_str())
+            .with("method", by_group[0].method.as_str());
+        by_group
+            .iter()
+            .fold(names, |record, row| record.with(format!("mse_{}", row.group), row.get(Column::Mse)))
+    }))
+}
+
+/// One row per task, entry and group size: the error of one update and its parts.
+fn cases(atlas: &Atlas) -> Table {
     use Column::{Cosine, Mse, MseBias, MseSe, MseVariance, TraceCovariance};
     let possible = atlas.rows.iter().flatten().flatten().filter(|row| row.how != "impossible");
     table(possible.map(|row| {
@@ -66,8 +81,6 @@ fn error(atlas: &Atlas) -> Table {
 /// One row per entry: what a reader asks first.
 fn summary(atlas: &Atlas) -> Table {
     table(overall(atlas).into_iter().map(|o| {
-        let (sign_agreement, rank_correlation) =
-            (o.mean(Column::SignAgreement), o.mean(Column::CreditRankCorrelation));
         let (reversed, at) = o.reversed;
         let reversed =
             if reversed > 0.0 { format!("{} ({at})", significant(reversed, 2)) } else { "0".into() };
@@ -75,16 +88,16 @@ fn summary(atlas: &Atlas) -> Table {
         Record::default()
             .with("method", o.entry.name)
             .with("provenance", o.entry.provenance().name())
-            .with("unbiased on", format!("{} of {}", o.unbiased, o.tasks))
-            .with("mean cosine", o.mean_cosine)
+            .with("unbiased on", format!("{} of {}", o.unbiased(), o.tasks()))
+            .with("mean cosine", o.mean(Column::Cosine))
             .with("lowest cosine", worst)
-            .with("on task", if worst > 1.0 - 1e-9 { "-".into() } else { on_task })
-            .with("sign agreement", sign_agreement)
+            .with("on task", if worst > 1.0 - 1e-9 { "-" } else { on_task })
+            .with("sign agreement", o.mean(Column::SignAgreement))
             .with("reversed visits, most", reversed)
-            .with("credit rank correlation", rank_correlation)
-            .with("error, G = 8", o.mse)
+            .with("credit rank correlation", o.mean(Column::CreditRankCorrelation))
+            .with("error, G = 8", o.mean(Column::Mse))
             .with("error, equal cost", o.mse_at_budget)
-            .with("cost", o.passes)
+            .with("cost", o.mean(Column::Passes))
     }))
 }
 
@@ -92,13 +105,11 @@ fn summary(atlas: &Atlas) -> Table {
 fn parts(atlas: &Atlas) -> Table {
     table(overall(atlas).into_iter().map(|o| {
         let names = Record::default().with("method", o.entry.name).with("family", o.entry.family.name());
-        let means = MEANS.into_iter().zip(o.means);
-        means
-            .fold(names, |record, (column, mean)| record.with(column.name(), mean))
-            .with("mse_bias", o.mse_bias)
-            .with("mse_variance", o.mse_variance)
-            .with("tasks", o.tasks)
-            .with("of_them_sampled", o.sampled)
+        PARTS
+            .into_iter()
+            .fold(names, |record, column| record.with(column.name(), o.mean(column)))
+            .with("tasks", o.tasks())
+            .with("of_them_sampled", o.sampled())
     }))
 }
 
@@ -113,7 +124,7 @@ fn costs(atlas: &Atlas) -> Table {
             .with("extra_forwards", words(e.cost.forwards))
             .with("extra_rollouts", words(e.cost.rollouts))
             .with("needs", e.cost.needs)
-            .with("responses_in_all", o.passes)
+            .with("responses_in_all", o.mean(Column::Passes))
             .with("command", e.command())
     }))
 }
@@ -217,7 +228,7 @@ fn degrees(cosine: f64) -> f64 {
 }
 
 fn map_title(all: &[Overall]) -> String {
-    let good = all.iter().filter(|o| o.unbiased == o.tasks).count();
+    let good = all.iter().filter(|o| o.is_unbiased_everywhere()).count();
     let worst = all.iter().min_by(|a, b| a.worst.0.total_cmp(&b.worst.0));
     let worst = worst.filter(|o| degrees(o.worst.0) >= 0.5).map_or(String::new(), |o| {
         format!("; the largest angle is {:.0}° ({} on {})", degrees(o.worst.0), o.entry.name, o.worst.1)
@@ -243,8 +254,8 @@ fn map(atlas: &Atlas) -> Figure {
         }
     };
     let values = (0..ENTRIES.len()).map(|e| atlas.rows_of(e, GROUP).map(angle).collect()).collect();
-    let sampled: usize = all.iter().map(|o| o.sampled).sum();
-    let rows: usize = all.iter().map(|o| o.tasks).sum();
+    let sampled: usize = all.iter().map(Overall::sampled).sum();
+    let rows: usize = all.iter().map(Overall::tasks).sum();
     let caption = format!(
         "Angle in degrees between the expected update of one group of {GROUP} responses and ∇J, at the start policy: rounded; 0 (white) is unbiased up to scale, 90 and more (darkest) \
          no longer climbs. {} of {rows} cells are exact, {sampled} simulated (see the table); grey: impossible, for a reason in the table, or simulated and not known to {BLURRED}° (two standard errors). In the {equal} tasks at the left all responses are equally long.",
@@ -261,7 +272,9 @@ fn map(atlas: &Atlas) -> Figure {
 
 /// Entries in the order of the figure.
 fn error_title(order: &[&Overall]) -> String {
-    let free = order.iter().filter(|o| o.errs_less() && o.passes <= 1.0 + 1e-12);
+    let free = order
+        .iter()
+        .filter(|o| o.errs_less() && o.mean(Column::Passes).is_some_and(|cost| cost <= 1.0 + 1e-12));
     let free: Vec<&str> = free.map(|o| o.entry.name).collect();
     let err = match free.as_slice() {
         [] => "no method is".to_owned(),
@@ -282,7 +295,7 @@ fn errors(atlas: &Atlas) -> Figure {
          gradient, 1 - cos². Every method has groups of {GROUP} whatever it costs: values of a critic or of completions are not free.",
         atlas.tasks.len()
     );
-    let label = |o: &&Overall| format!("{}  [{:.3}]", o.entry.name, o.lost);
+    let label = |o: &&Overall| format!("{}  [{:.3}]", o.entry.name, o.lost().unwrap_or(f64::NAN));
     let mut panel = Panel::new("")
         .x(format!("error of one update minus that of {BASELINE}"))
         .y(Axis::new("").categories(order.iter().map(label)))
@@ -334,7 +347,8 @@ mod tests {
         let names = tasks(false).unwrap().into_iter().map(|t| t.name).collect::<Vec<_>>();
         // TEMPO errs less on every task.
         let after = |number: usize| {
-            let all = overall(&unbiased_on(|task| names[..number].iter().any(|name| name == task)));
+            let atlas = unbiased_on(|task| names[..number].iter().any(|name| name == task));
+            let all = overall(&atlas);
             let tempo = all.iter().find(|o| o.entry.name == "TEMPO").unwrap().beyond_baseline.clone();
             (tempo.unwrap().p, error_title(&all.iter().collect::<Vec<_>>()))
         };

@@ -242,13 +242,6 @@ pub(crate) fn ratio_of_means(ours: &[f64], base: &[f64]) -> (f64, f64) {
     (ratio, (spread / (n - 1.0) / n).sqrt() / level)
 }
 
-/// The median, `None` where it is not finite.
-pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let median = (values[(values.len() - 1) / 2] + values[values.len() / 2]) / 2.0;
-    median.is_finite().then_some(median)
-}
-
 /// The values with their positions: a line over tokens.
 pub(crate) fn indexed(values: &[f64]) -> impl Iterator<Item = (f64, f64)> + '_ {
     values.iter().enumerate().map(|(k, &v)| (k as f64, v))

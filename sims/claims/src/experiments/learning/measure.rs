@@ -4,7 +4,7 @@ use super::scores::{Key, Overall, Plan, Regime, Scores, train, train_all};
 use super::variant::{BASELINE, CURVES, PAPER, Variant, variants};
 use crate::experiment::Context;
 use crate::experiments::common::mean;
-use crate::training::{self, Choice, GROUP, Grid, Sweep, Task, tasks};
+use crate::training::{self, Choice, GROUP, Grid, Sweep, Task, crossed, tasks};
 use grpo_lambda::trace::{Both, Recent, Trace};
 use grpo_lambda_mdp::Oracle;
 use grpo_lambda_mdp::expected::{self, Situation, compare, implied};
@@ -94,16 +94,15 @@ pub(super) fn measure(context: &Context, size: &Size) -> anyhow::Result<Comparis
     let (tasks, variants) = (tasks(size.full)?, variants());
     let Size { runs, plan, grid, .. } = *size;
     let done = context.pieces(0.0..0.5, variants.len() * tasks.len());
-    let choose = |(variant, task): (&Variant, &Task)| -> anyhow::Result<Choice> {
-        let method = variant.build(task, false)?;
+    let choose = |v: usize, t: usize| -> anyhow::Result<Choice> {
+        let (method, task) = (variants[v].build(&tasks[t], false)?, &tasks[t]);
         let choice = training::choose(grid, context.seed, &task.name, |rate, stream| {
             train(task, method.as_ref(), rate, plan, stream).area
         });
         done("learning rates");
         Ok(choice)
     };
-    let choose = |variant| tasks.par_iter().map(|task| choose((variant, task))).collect();
-    let choices = variants.par_iter().map(choose).collect::<anyhow::Result<Vec<Vec<Choice>>>>()?;
+    let choices = crossed(variants.len(), tasks.len(), choose)?;
     (context.progress)(0.5, "exact first updates");
     let exact = Exact::new(&tasks, &variants)?;
 
@@ -198,14 +197,14 @@ impl Fresh<'_> {
 
 impl Exact {
     fn new(tasks: &[Task], variants: &[Variant]) -> anyhow::Result<Exact> {
-        let first = |variant: &Variant, unit_mean: bool| {
-            tasks.par_iter().map(|task| first_update(task, variant, unit_mean)).collect::<anyhow::Result<_>>()
-        };
         let paper = find(variants, PAPER[0]);
         let weight = |of: &dyn Fn(&Task) -> f64| mean(&tasks.iter().map(of).collect::<Vec<_>>());
         Ok(Exact {
-            updates: variants.par_iter().map(|r| first(r, false)).collect::<anyhow::Result<_>>()?,
-            unit_updates: first(&variants[paper], true)?,
+            updates: crossed(variants.len(), tasks.len(), |v, t| {
+                first_update(&tasks[t], &variants[v], false)
+            })?,
+            unit_updates: crossed(1, tasks.len(), |_, t| first_update(&tasks[t], &variants[paper], true))?
+                .concat(),
             mean_weights: [
                 weight(&|task| mean_weight(task, &Recent { q: 0.99 })),
                 weight(&|task| mean_weight(task, &Both { q: 0.99 })),

@@ -1,12 +1,10 @@
 //! All runs of the comparison, and their statistics.
 
 use super::variant::Variant;
-use crate::experiments::common::median;
-use crate::training::{self, GROUP, LEARNED, Phase, Task, mean_of_means, paired, stream};
+use crate::training::{self, Cell, GROUP, LEARNED, Phase, Task, crossed, mean_of_means, paired, stream};
 use grpo_lambda::methods::Method;
 use grpo_lambda_mdp::TabularLearner;
 use grpo_lambda_stats::{Bootstrap, Interval, OverTasks, probability_of_improvement};
-use rayon::prelude::*;
 use std::ops::{ControlFlow, Range};
 
 /// The learning rate at which methods meet.
@@ -42,16 +40,9 @@ impl Regime {
     }
 }
 
-/// The runs of one method on one MDP under one regime.
-pub(super) struct Cell {
-    pub(super) rate: f64,
-    /// The runs, in the order of their streams.
-    pub(super) runs: Vec<Run>,
-}
-
 /// All runs: `cells[regime][variant][task]`, `None` if a variant has no place in a regime.
 pub(super) struct Scores {
-    cells: Vec<Vec<Vec<Option<Cell>>>>,
+    cells: Vec<Vec<Vec<Option<Cell<Run>>>>>,
     bootstrap: Bootstrap,
 }
 
@@ -80,7 +71,7 @@ impl Scores {
         let mut scores = Scores { cells: Vec::new(), bootstrap };
         for regime in Regime::ALL {
             let unit = regime == Regime::UnitMean;
-            let cell = |variant: usize, t: usize| -> anyhow::Result<Option<Cell>> {
+            let cell = |variant: usize, t: usize| -> anyhow::Result<Option<Cell<Run>>> {
                 if unit && !variants[variant].has_unit_mean {
                     return Ok(None);
                 }
@@ -96,9 +87,7 @@ impl Scores {
                 tick();
                 Ok(Some(Cell { rate, runs }))
             };
-            let of_variant = |r: usize| (0..tasks.len()).into_par_iter().map(|t| cell(r, t)).collect();
-            let of_regime =
-                (0..variants.len()).into_par_iter().map(of_variant).collect::<anyhow::Result<_>>()?;
+            let of_regime = crossed(variants.len(), tasks.len(), cell)?;
             scores.cells.push(of_regime);
         }
         Ok(scores)
@@ -112,13 +101,13 @@ impl Scores {
     }
 
     /// The cell, if the variant has a place in the regime.
-    pub(super) fn cell(&self, (regime, variant): Key, task: usize) -> Option<&Cell> {
+    pub(super) fn cell(&self, (regime, variant): Key, task: usize) -> Option<&Cell<Run>> {
         self.cells[regime as usize][variant][task].as_ref()
     }
 
     /// A score of every run on the given tasks, one stratum per task.
     fn strata(&self, of: Key, tasks: Range<usize>, score: Score) -> Option<Vec<Vec<f64>>> {
-        tasks.map(|task| Some(self.cell(of, task)?.runs.iter().map(score).collect())).collect()
+        tasks.map(|task| Some(self.cell(of, task)?.scores(score))).collect()
     }
 
     /// A score of the variant's runs and of those of GRPO in the same regime.
@@ -156,12 +145,7 @@ impl Scores {
 
     /// The kept learning curve: mean over runs at each point.
     pub(super) fn curve(&self, of: Key, task: usize) -> Option<Vec<Interval>> {
-        let runs = &self.cell(of, task)?.runs;
-        // The band of a curve needs fewer resamples than a number that is reported.
-        let bootstrap = Bootstrap { resamples: self.bootstrap.resamples / 4, ..self.bootstrap };
-        let at =
-            |i: usize| bootstrap.interval(&[runs.iter().map(|run| run.curve[i]).collect()], mean_of_means);
-        (0..runs[0].curve.len()).into_par_iter().map(at).collect()
+        self.cell(of, task)?.curve(self.bootstrap, |run| &run.curve)
     }
 
     /// The comparison with GRPO over all tasks.
@@ -205,18 +189,6 @@ pub(super) struct Overall {
     pub(super) better: Vec<usize>,
     /// The tasks on which it lies below.
     pub(super) worse: Vec<usize>,
-}
-
-impl Cell {
-    /// The median over runs of the responses until `J >= 0.9 J*`; `None` if most runs never get there.
-    pub(super) fn median_learned(&self) -> Option<f64> {
-        median(self.runs.iter().map(|run| run.learned.unwrap_or(f64::INFINITY)).collect())
-    }
-
-    /// The share of runs that get there.
-    pub(super) fn share_learned(&self) -> f64 {
-        self.runs.iter().filter(|run| run.learned.is_some()).count() as f64 / self.runs.len() as f64
-    }
 }
 
 /// The scores of a run; every value is a share of `J*`.

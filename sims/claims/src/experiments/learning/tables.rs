@@ -3,6 +3,7 @@
 use super::measure::Comparison;
 use super::scores::{Key, Regime};
 use super::variant::CURVES;
+use crate::experiment::CASES;
 use crate::experiments::common::record::{Record, table};
 use crate::training::{GROUP, Sweep};
 use grpo_lambda_stats::table::Table;
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub(super) fn tables(c: &Comparison) -> Vec<(String, Table)> {
     vec![
         (String::new(), overall(c)),
-        ("by_mdp".into(), by_mdp(c)),
+        (CASES.into(), by_mdp(c)),
         ("rates".into(), rates(c)),
         ("curves".into(), curves(c)),
         ("sweep".into(), sweep(&c.sweeps)),
@@ -92,8 +93,8 @@ fn by_mdp(c: &Comparison) -> Table {
             .interval("gain", c.overall(regime, variant).map(|o| o.gains[t]))
             .with("improvement", c.scores.improvement(of, t))
             .with("final", c.scores.point(of, one, |run| run.last))
-            .with("responses_to_90", cell.median_learned())
-            .with("share_reaching_90", cell.share_learned());
+            .with("responses_to_90", cell.median_learned(|run| run.learned))
+            .with("share_reaching_90", cell.share_learned(|run| run.learned));
         Some(row)
     };
     let keys = c.keys();

@@ -49,10 +49,10 @@ mod tests {
     use crate::atlas::learning::competitors::{self, Excluded};
     use crate::atlas::learning::measure::Size;
     use crate::atlas::learning::ranking::Standing;
-    use crate::atlas::learning::results::{Budget, Cell, Run, TrainingResults};
+    use crate::atlas::learning::results::{Budget, Run, TrainingResults};
     use crate::atlas::learning::words::curves_title;
     use crate::experiments::common::{words, words_after};
-    use crate::training::Choice;
+    use crate::training::{Cell, Choice};
     use grpo_lambda_stats::{Bootstrap, Interval, OverTasks};
 
     fn at(mid: f64) -> Interval {
@@ -74,7 +74,7 @@ mod tests {
     }
 
     /// The runs of a competitor: areas of its own, and a share of the budget at which it has learned.
-    fn cell(competitor: usize, learned: f64, budget: &Budget) -> Cell {
+    fn cell(competitor: usize, learned: f64, budget: &Budget) -> Cell<Run> {
         let run = |i: usize| {
             let area = 0.5 + 1e-3 * competitor as f64 + 1e-2 * i as f64;
             Run {

@@ -2,7 +2,7 @@
 
 use crate::atlas::learning::competitors::{COMPLETIONS, Competitor, Knowledge};
 use crate::atlas::learning::measure::Ranking;
-use crate::atlas::learning::ranking::{identical, level, order};
+use crate::atlas::learning::ranking::{identical, order};
 use crate::atlas::learning::results::CostAxis;
 use crate::atlas::learning::words::variants;
 use crate::experiment::{Finding, Verdict};
@@ -78,9 +78,8 @@ pub(super) fn coincide(r: &Ranking) -> Finding {
 }
 
 pub(super) fn efficiency(r: &Ranking) -> Finding {
-    let spent = |c: usize, axis: CostAxis| level(&r.effort_to_learn(c, axis), r.bootstrap);
     let fewer = |axis: CostAxis| {
-        let (ours, theirs) = (spent(variants(r)[0], axis), spent(0, axis));
+        let (ours, theirs) = (r.spent(variants(r)[0], axis), r.spent(0, axis));
         ours.zip(theirs).is_some_and(|(a, b)| a.high < b.low)
     };
     let verdict = match CostAxis::ALL.map(fewer) {
