@@ -73,6 +73,7 @@ def diagnose(
     *,
     advantages: Any = None,
     token_losses: Any = None,
+    dlogps: Any = None,
     gradient: Any = None,
     loss: float | Sequence[float] | None = None,
     tolerance: float = 1e-5,
@@ -88,7 +89,8 @@ def diagnose(
             TRL shuffles rows before its loss.
         advantages: of every token, a list of groups, each a list of rows of length ``T_i``.
         token_losses: of every token before the reduction, the KL term in it, of the same shape.
-        gradient: the derivative of the loss by every log-probability, of the same shape.
+        dlogps: the derivative of the loss by every log-probability, of the same shape, as :func:`loss` returns it.
+        gradient: another name of ``dlogps``.
         loss: of the batch; or a number per group, which are shares that add up. The same number for every group is the batch's.
         tolerance: the largest difference that counts as equal, relative to the largest of their numbers.
         beta: the KL coefficient, if known; a loss alone cannot show it.
@@ -108,6 +110,9 @@ def diagnose(
         >>> "TRL scale_rewards=none" in grpo_lambda.diagnose([group], advantages=advantages)[0].matches[0].labels
         True
     """
+    if dlogps is not None and gradient is not None:
+        raise ValueError("dlogps and gradient: two names of one quantity; give one")
+    gradient = dlogps if gradient is None else gradient
     # An array or a tensor.
     given: Any = loss.tolist() if loss is not None and hasattr(loss, "tolist") else loss
     losses = [] if given is None else list(given) if isinstance(given, Sequence) else [given]

@@ -430,6 +430,24 @@ def recorded_steps():
     return found
 
 
+def a_mean_of_each_micro_batch_is_named():
+    """A trainer configured with dapo whose loss is bnpo's: the search reads the micro-batch of each response."""
+
+    class OfParts(trl.GRPOTrainer):
+        def _compute_loss(self, model, inputs):
+            self.loss_type = "bnpo"
+            return super()._compute_loss(model, inputs)
+
+    steps = []
+    shape = dict(steps=1, rewards=reward_of_every_completion, per_device_train_batch_size=4, gradient_accumulation_steps=2)
+    train(recorder(OfParts, steps), max_completion_length=40, **shape)
+    (step,) = steps
+    assert [line["parts"] for line in step.theirs] != [[0] * 4, [1] * 4] and len({len(row) for row in step.groups[0]["logps"]}) > 1
+    expected = "NOT TRL loss_type=dapo", "that of TRL loss_type=bnpo (`grpo reduction=token_mean` of each micro-batch here)"
+    assert all(words in step.sentence for words in expected), step.sentence
+    return step.sentence
+
+
 def rloo_is_recorded():
     """A step of RLOOTrainer on 100 groups, in the second pass over them; what RLOOCreditTrainer refuses, and another method in it."""
     found, steps = {}, []
