@@ -538,8 +538,8 @@ fn candidate(
         command += &format!(" beta={beta:.6} kl={}", kl.name);
     }
     if let Some(reduction) = reduction {
-        let of = if of_parts { " of each micro-batch" } else { "" };
-        what.push(format!("reduction: {}{of}", reduction.name));
+        let each = if of_parts { " of each micro-batch" } else { "" };
+        what.push(format!("reduction: {}{each}", reduction.name));
         command += &format!(" reduction={}", reduction.name);
     }
     let what = what.join("; ");

@@ -230,12 +230,13 @@ fn parts(read: &Entries, groups: &[(usize, Line)]) -> Result<Option<Vec<usize>>,
     };
     let mut all = Vec::new();
     for ((number, entries), (_, line)) in read.iter().zip(groups) {
-        let of = line.logps.len();
+        let count = line.logps.len();
         let own: Option<Vec<usize>> = match field(entries, &[NAME]) {
-            Some(Json::List(items)) if items.len() == of => items.iter().map(whole).collect(),
+            Some(Json::List(items)) if items.len() == count => items.iter().map(whole).collect(),
             _ => None,
         };
-        let what = format!("{NAME}: must be a list of {of} whole numbers, the micro-batch of each response");
+        let what =
+            format!("{NAME}: must be a list of {count} whole numbers, the micro-batch of each response");
         all.extend(own.ok_or((*number, what))?);
     }
     Ok(Some(all))
@@ -370,8 +371,8 @@ fn shown(quantity: &str, candidate: &Candidate) -> String {
     if candidate.what != quantity {
         let _ = writeln!(text, "  {}", one_line(&candidate.what));
     }
-    let of = if candidate.of_parts { ", on each micro-batch" } else { "" };
-    let _ = writeln!(text, "    here: {}{of}", candidate.command);
+    let each = if candidate.of_parts { ", on each micro-batch" } else { "" };
+    let _ = writeln!(text, "    here: {}{each}", candidate.command);
     let mut names = candidate.labels.clone();
     names.sort_by_key(|name| (!name.starts_with("TRL"), !name.ends_with(DEFAULT)));
     let more = names.len().saturating_sub(NAMES);
