@@ -54,7 +54,9 @@ pub(crate) fn diagnose<'py>(
     if let Some(parts) = parts {
         if parts.len() != logps.len() {
             let (found, expected) = (parts.len(), logps.len());
-            return Err(refused(format!("parts: {found} entries for {expected} responses; one per response is needed")));
+            return Err(refused(format!(
+                "parts: {found} entries for {expected} responses; one per response is needed"
+            )));
         }
         assumed = assumed.with_parts(parts).map_err(refused)?;
     }
