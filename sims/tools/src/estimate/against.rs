@@ -130,8 +130,11 @@ fn places(groups: &[(usize, Line)]) -> Vec<(usize, usize)> {
 const FIELDS: [&str; 8] =
     ["id", "advantages", "token_losses", "gradient", "dlogps", "loss", "metrics", "parts"];
 
+/// The micro-batch of every response, where it is known.
+type Parts = Option<Vec<usize>>;
+
 /// Their numbers, in the order of the groups, and the micro-batch of every response where it is given.
-fn theirs_of(text: &str, groups: &[(usize, Line)]) -> Result<(Theirs, Option<Vec<usize>>), (usize, String)> {
+fn theirs_of(text: &str, groups: &[(usize, Line)]) -> Result<(Theirs, Parts), (usize, String)> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let mut read: Vec<(usize, Vec<(String, Json)>)> = Vec::new();
     for (number, line) in lines.map(|(i, line)| (i + 1, line)) {
@@ -219,7 +222,7 @@ fn rows_of(value: &Json, line: &Line, name: &str) -> Result<Rows, String> {
 }
 
 /// The micro-batch of every response; none where no line has it.
-fn parts(read: &Entries, groups: &[(usize, Line)]) -> Result<Option<Vec<usize>>, (usize, String)> {
+fn parts(read: &Entries, groups: &[(usize, Line)]) -> Result<Parts, (usize, String)> {
     const NAME: &str = "parts";
     if read.iter().all(|(_, entries)| field(entries, &[NAME]).is_none()) {
         return Ok(None);
