@@ -13,7 +13,7 @@ use crate::group::{Group, Response};
 /// `W` is an entropic transport cost between the hidden states in two windows ([`Sinkhorn`]), the mean is over all tokens of the
 /// group's responses that count. The weight is not negative, so every token keeps the sign of its response's advantage; the mass is not
 /// preserved. Windows begin every `stride` tokens, up to the first that reaches the end, where it is cut off. A response without an opposite one to be
-/// compared with gets 0: only mixed groups teach.
+/// compared with keeps its advantage.
 #[derive(Debug)]
 pub struct SpanWeighted {
     /// The inner credit; its first token says the sign of a response's outcome.
@@ -96,7 +96,7 @@ impl SpanWeighted {
         Spans { states, windows, means }
     }
 
-    /// The weight of every token of the responses of a group that count: `None` for the others.
+    /// The weight of every token of the responses of a group that count and have opposites: `None` for the others, whose advantage stays.
     fn weights(&self, responses: &[(&Response, f64, bool)]) -> Vec<Option<Vec<f64>>> {
         let spans: Vec<Option<Spans>> =
             responses.iter().map(|&(r, a, counts)| (counts && a != 0.0).then(|| self.spans(r))).collect();
@@ -109,8 +109,11 @@ impl SpanWeighted {
             let opposite = |j: usize| responses[j].1 * responses[i].1 < 0.0;
             let others: Vec<&Spans> =
                 (0..spans.len()).filter(|&j| opposite(j)).filter_map(|j| spans[j].as_ref()).collect();
+            if others.is_empty() {
+                return None;
+            }
             let mut weights = vec![0.0f64; own.states.len()];
-            if others.is_empty() || mean <= 0.0 {
+            if mean <= 0.0 {
                 return Some(weights);
             }
             for (&(start, end), d) in own.windows.iter().zip(own.nearest(&others, self.transport)) {
@@ -151,7 +154,7 @@ impl Assignment for SpanWeighted {
             "{token} = {own} max_k d_k / n over the windows k of {} tokens, one every {}, that hold t",
             self.window, self.stride
         );
-        let distance = "d_k = min W(k, q) over the windows q of the responses of the group whose advantage has the other sign, 0 without one";
+        let distance = "d_k = min W(k, q) over the windows q of the responses of the group whose advantage has the other sign; A_i as it is without one";
         let transport = format!(
             "W = the transport cost between the hidden states of two windows under the entropic plan of weight {} mean distances, {steps} iterations at most; n = the mean norm of a hidden state in the group",
             number(regularisation)

@@ -62,7 +62,6 @@ fn groups_summed_without_regard_to_order_and_with_it_agree_for_every_registered_
         let apart = near.update.iter().zip(&tuples.update).fold(0.0f64, |m, (a, b)| m.max((a - b).abs()));
         assert!(apart < 0.5 * size + IDENTITY, "{}: {apart} of {size}", spec.name);
     }
-    let lacking =
-        ["remax", "gdpo", "ridge_rloo", "systematic_visit", "oar_p", "oar_g", "shear_reconstructed"];
+    let lacking = ["remax", "gdpo", "ridge_rloo", "systematic_visit", "oar_p", "oar_g", "shear"];
     assert_eq!(left_out, lacking, "parts of rewards, scores and states a table has not");
 }

@@ -238,6 +238,49 @@ fn a_common_factor_alone_is_found_where_it_is_positive() {
     assert!(turned.matches.iter().all(|m| m.factor > 0.0), "{turned:?}");
 }
 
+/// A token mean of each micro-batch, by hand: the share of a response in the sum over its micro-batch's tokens, halved for two of them.
+#[test]
+fn a_mean_of_each_micro_batch_is_named_where_the_micro_batches_are_known() {
+    let (batch, _) = batch();
+    let (advantages, sums, _) = evaluated("grpo", "reduction=response_sum");
+    let lengths: Vec<f64> = batch.iter().flat_map(|g| &g.responses).map(|r| r.len() as f64).collect();
+    let parts = vec![0, 1, 1, 0, 0, 1, 0, 1];
+    let tokens = |part: usize| -> f64 {
+        parts.iter().zip(&lengths).filter(|(own, _)| **own == part).map(|(_, length)| length).sum()
+    };
+    let gradient: Rows = sums
+        .iter()
+        .zip(&parts)
+        .map(|(row, part)| row.iter().map(|x| x * lengths.len() as f64 / (2.0 * tokens(*part))).collect())
+        .collect();
+    let theirs = Theirs { advantages: Some(advantages), gradient: Some(gradient), ..Theirs::default() };
+    let known = Assumptions::default().with_parts(parts).expect("no gap");
+    let found = found_of(&theirs, &known).gradient.expect("asked for");
+    let best = &found.matches[0];
+    assert!(best.of_parts && best.error < 1e-12 && best.factor == 1.0, "{found:?}");
+    assert_eq!(best.command, "grpo reduction=token_mean");
+    assert!(best.what.ends_with("reduction: token_mean of each micro-batch"), "{best:?}");
+    assert!(
+        names(&found, "TRL loss_type=bnpo") && !names(&found, "TRL loss_type=dapo (the default)"),
+        "{found:?}"
+    );
+    let unknown = found_of(&theirs, &Assumptions::default()).gradient.expect("asked for");
+    assert!(unknown.matches.is_empty(), "{unknown:?}");
+    // One micro-batch is the batch.
+    let whole = Assumptions::default().with_parts(vec![0; 8]).expect("no gap");
+    assert_eq!(found_of(&theirs, &whole), found_of(&theirs, &Assumptions::default()));
+    let gap = Assumptions::default().with_parts(vec![0, 2, 2]).expect_err("no response is in the second");
+    assert_eq!(gap, "parts: no response has 1; number the micro-batches from 0 without a gap");
+}
+
+#[test]
+fn the_list_of_settings_of_a_correction_is_what_every_method_declares_last() {
+    for spec in methods::REGISTRY.iter() {
+        let keys: Vec<_> = (spec.params)().iter().map(|param| param.key).collect();
+        assert!(keys.ends_with(&conventions::CORRECTION_SETTINGS), "{}: {keys:?}", spec.name);
+    }
+}
+
 #[test]
 fn losses_of_tokens_are_recognised_before_any_reduction() {
     let (advantages, losses, _) = token_by_token("cispo", "cap=5");
@@ -465,18 +508,6 @@ impl Setups {
     }
 }
 
-/// Settings of a correction, which the words of one about a loss leave open.
-const OF_CORRECTION: [&str; 8] = [
-    "correction",
-    "correction_low",
-    "correction_high",
-    "rejected",
-    "reject",
-    "reject_low",
-    "reject_high",
-    "off_policy_mask",
-];
-
 impl Setups {
     /// The distance of the recorded gradient from that of the named convention's own settings; what its words leave open is the match's.
     fn apart(&self, setup: &Setup, samples: bool, label: &str, found: &conventions::Candidate) -> f64 {
@@ -489,7 +520,8 @@ impl Setups {
             words.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
         };
         let (method, matched) = found.command.split_once(' ').unwrap_or((&found.command, ""));
-        let of_correction = |key: &str| OF_CORRECTION.contains(&key);
+        // The words of a convention about a loss leave these open.
+        let of_correction = |key: &str| conventions::CORRECTION_SETTINGS.contains(&key);
         let open = |key: &str| match named.scope {
             Scope::Correction => !of_correction(key),
             Scope::Objective => of_correction(key) || ["beta", "kl", "max_length"].contains(&key),

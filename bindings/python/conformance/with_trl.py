@@ -1,4 +1,4 @@
-"""TRL: the advantages of its GRPOTrainer, and its loss with the gradient by each log-probability."""
+"""TRL: the advantages of its GRPOTrainer and RLOOTrainer, and their losses with the gradient by each log-probability."""
 
 import sys
 import tempfile
@@ -66,6 +66,76 @@ class Theirs:
         return loss.item(), logps.grad.numpy()
 
 
+class TheirsOfRloo:
+    """An RLOOTrainer that never runs its model: responses and log-probabilities are given, packed to the left, as it knows no tools."""
+
+    def __init__(self, config):
+        self.rewards = []
+        with tempfile.TemporaryDirectory() as folder:
+            shape = dict(per_device_train_batch_size=ROWS, num_generations=GROUP, max_completion_length=10)
+            args = trl.RLOOConfig(output_dir=folder, use_cpu=True, bf16=False, report_to=[], gradient_checkpointing=False, **shape, **config)
+            made = dict(args=args, train_dataset=check.DATA, processing_class=check.tokenizer())
+            policy = check.LlamaForCausalLM.from_pretrained(check.start(), dtype=torch.float32)
+            self.trainer = trl.RLOOTrainer(model=policy, reward_funcs=lambda **_: self.rewards, **made)
+        self.trainer.model.train()
+
+    def step(self, batch):
+        """Advantages, loss and gradient; rows of the gradient have the batch's places."""
+        trainer, lengths = self.trainer, batch.mask.sum(axis=1)
+        self.rewards = batch.rewards.tolist()
+        trainer._generate = lambda prompts: ([[3, 4]] * ROWS, [[3] * int(n - 1) + [1] for n in lengths], [""] * ROWS)
+        scored = iter([packed(batch.old, batch.mask), packed(batch.ref, batch.mask)])
+        trainer._get_per_token_logps_and_entropies = lambda *_, **__: (next(scored), None, None)
+        inputs = trainer._generate_and_score_completions([check.DATA[i // GROUP] for i in range(ROWS)])
+        logps = packed(batch.new, batch.mask).requires_grad_()
+        trainer._get_per_token_logps_and_entropies = lambda *_, **__: (logps, torch.zeros_like(logps), None)
+        trainer._metrics["train"].clear()
+        loss = trainer._compute_loss(trainer.model, inputs)
+        loss.backward()
+        gradient = np.zeros_like(batch.new)
+        gradient[batch.mask != 0] = logps.grad.numpy()[np.arange(logps.shape[1]) < lengths[:, None]]
+        return inputs["advantages"].double().numpy(), loss.item(), gradient
+
+
+def packed(rows, mask):
+    """The slots of the mask, moved to the left, as a tensor."""
+    lengths = mask.sum(axis=1)
+    out = np.zeros((len(rows), lengths.max()))
+    out[np.arange(lengths.max()) < lengths[:, None]] = rows[mask != 0]
+    return torch.tensor(out)
+
+
+#: TRL's setting of RLOOTrainer, and our settings of ``rloo``.
+RLOO = {
+    "RLOOTrainer beta=0": (dict(beta=0.0), {}),
+    "RLOOTrainer": ({}, {"reward_beta": 0.05}),
+    "RLOOTrainer normalize_advantages": (dict(normalize_advantages=True), {"reward_beta": 0.05, "normalise": True}),
+    "RLOOTrainer epsilon_high=0.28 reward_clip_range=[-1, 1]": (
+        dict(reward_clip_range=(-1.0, 1.0), epsilon_high=0.28),
+        {"reward_beta": 0.05, "reward_low": -1, "reward_high": 1, "epsilon_high": 0.28},
+    ),
+}
+
+
+def of_rloo(batch):
+    for name, (config, settings) in RLOO.items():
+        if name not in TRAINERS:
+            TRAINERS[name] = TheirsOfRloo(config)
+        settings = {"ratio": "product", "clip": "ppo", "reduction": "response_mean", **settings}
+        advantages, loss, gradient = TRAINERS[name].step(batch)
+        fixed = grpo_lambda.credit_padded(
+            "rloo", batch.rewards.tolist(), batch.old, batch.mask, group=batch.index, ref_logps=batch.ref, **settings
+        )
+        yield name, words("rloo", settings), "advantages", fixed.advantages.sum(axis=1) / batch.mask.sum(axis=1) - advantages, None
+        # The loss is compared at its advantages, which it holds in 32 bits.
+        given = grpo_lambda.credit_from_rows(
+            "rloo", advantages=batch.mask * advantages[:, None], weights=fixed.weights, old_logps=batch.old, mask=batch.mask, ref_logps=batch.ref, **settings
+        )
+        ours = grpo_lambda.loss(given, batch.new)
+        yield name, words("rloo", settings), "loss", np.asarray(ours.loss - loss), None
+        yield name, words("rloo", settings), "gradient", ours.dlogps - gradient, None
+
+
 BASE = {"reduction": "response_mean", "kl": "k3"}
 WIDTH = {"reduction": "constant", "max_length": 10}
 #: TRL's setting, our method and settings.
@@ -110,7 +180,7 @@ def theirs(scale):
 
 
 def words(method, settings):
-    return " ".join([method, *(f"{key}={value}" for key, value in settings.items())])
+    return " ".join([method, *(f"{key}={str(value).lower()}" for key, value in settings.items())])
 
 
 def compare(batch, holes):
@@ -128,6 +198,7 @@ def compare(batch, holes):
         loss, gradient = theirs("none").loss(batch, per_row, case)
         yield name, words(method, settings), "loss", np.asarray(ours.loss - loss), None
         yield name, words(method, settings), "gradient", ours.dlogps - gradient, None
+    yield from of_rloo(batch)
 
 
 def sizes(_):

@@ -24,6 +24,7 @@ pub(crate) fn diagnose<'py>(
     beta: Option<f64>,
     max_length: Option<f64>,
     correction: Option<String>,
+    parts: Option<Vec<usize>>,
 ) -> PyResult<Bound<'py, PyList>> {
     let (mut batch, mut logps) = (Vec::new(), Vec::new());
     for (g, value) in groups.iter().enumerate() {
@@ -49,7 +50,16 @@ pub(crate) fn diagnose<'py>(
     if theirs == Theirs::default() {
         return Err(refused("give at least one of advantages, token_losses, gradient and loss"));
     }
-    let assumed = Assumptions { tolerance, beta, max_length, correction };
+    let mut assumed = Assumptions { tolerance, beta, max_length, correction, ..Assumptions::default() };
+    if let Some(parts) = parts {
+        if parts.len() != logps.len() {
+            let (found, expected) = (parts.len(), logps.len());
+            return Err(refused(format!(
+                "parts: {found} entries for {expected} responses; one per response is needed"
+            )));
+        }
+        assumed = assumed.with_parts(parts).map_err(refused)?;
+    }
     let found = py.detach(|| table::diagnose(&batch, &logps, &theirs, &assumed));
     let reported: Vec<_> = found.found().map(|found| reported(py, found)).collect::<PyResult<_>>()?;
     PyList::new(py, reported)
@@ -128,5 +138,6 @@ fn candidate<'py>(py: Python<'py>, c: &Candidate) -> PyResult<Bound<'py, PyDict>
     dict.set_item("error", c.error)?;
     dict.set_item("factor", c.factor)?;
     dict.set_item("beta", c.beta)?;
+    dict.set_item("of_parts", c.of_parts)?;
     Ok(dict)
 }

@@ -67,3 +67,25 @@ def test_the_conventions_are_those_of_the_page():
     for c in found:
         if c.method:
             grpo_lambda.extra_inputs(c.method, **c.settings)
+
+
+def test_a_mean_of_each_micro_batch_is_named_where_the_parts_are_given():
+    groups, parts = batch(), [[0, 1, 2, 1], [2, 0, 0, 1], [1, 2, 0, 2]]
+    # A sum over the tokens of a response over 12 responses, as shares of the tokens of its micro-batch, one of three.
+    summed = grpo_lambda.credit("grpo", groups, reduction="response_sum")
+    tokens = np.zeros(3)
+    for group, of_group in zip(groups, parts):
+        for row, part in zip(group["logps"], of_group):
+            tokens[part] += len(row)
+    rows = zip(grpo_lambda.loss(summed).dlogps, parts)
+    dlogps = [[12 * row / (3 * tokens[part]) for row, part in zip(of_group, own)] for of_group, own in rows]
+    _, found = grpo_lambda.diagnose(groups, advantages=summed.advantages, dlogps=dlogps, parts=parts)
+    best = found.matches[0]
+    assert best.of_parts and best.command == "grpo reduction=token_mean" and "TRL loss_type=bnpo" in best.labels, found
+    assert not grpo_lambda.diagnose(groups, advantages=summed.advantages, gradient=dlogps)[1].matches
+    with pytest.raises(ValueError, match="parts: 4 entries for 12 responses"):
+        grpo_lambda.diagnose(groups, dlogps=dlogps, parts=parts[:1])
+    with pytest.raises(ValueError, match="parts: no response has 0; number the micro-batches from 0"):
+        grpo_lambda.diagnose(groups, dlogps=dlogps, parts=[[1] * 4] * 3)
+    with pytest.raises(ValueError, match="dlogps and gradient: two names of one quantity"):
+        grpo_lambda.diagnose(groups, dlogps=dlogps, gradient=dlogps)

@@ -141,8 +141,8 @@ def test_wrong_questions_are_refused():
         mdp.expected("grpo", group_size=1)
     with pytest.raises(ValueError, match="^how = `exakt`; must be one of auto, exact, sampled$"):
         mdp.expected("grpo", how="exakt")
-    with pytest.raises(ValueError, match="shear_reconstructed needs hidden"):
-        mdp.expected("shear_reconstructed")
+    with pytest.raises(ValueError, match="shear needs hidden"):
+        mdp.expected("shear")
     with pytest.raises(ValueError, match="^logits has 2 entries; must be 8, one per edge$"):
         mdp.with_logits([0.0, 1.0])
     with pytest.raises(ValueError, match="did you mean `pivot`"):

@@ -10,7 +10,9 @@ mod trl;
 mod verl;
 mod verl_losses;
 
-pub use diagnose::{Assumptions, Candidate, Diagnosis, Found, Remainder, Rows, Theirs, diagnose};
+pub use diagnose::{
+    Assumptions, CORRECTION_SETTINGS, Candidate, Diagnosis, Found, Remainder, Rows, Theirs, diagnose,
+};
 pub use page::markdown;
 
 use grpo_lambda::methods::{self, Configured};

@@ -321,6 +321,51 @@ fn the_convention_that_gives_another_trainers_numbers_is_named() {
 }
 
 #[test]
+fn a_mean_of_each_micro_batch_is_named_from_the_parts_in_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let (input, path) = theirs(dir.path(), &["grpo", "reduction=response_sum"]);
+    // Micro-batches of 2 + 1 + 4 and of 3 + 1 tokens; a sum over five responses is divided by 5.
+    let divisors = [[2.0 * 7.0, 2.0 * 4.0, 2.0 * 7.0], [2.0 * 4.0, 2.0 * 7.0, 0.0]];
+    let mut lines: Vec<Value> = std::fs::read_to_string(&path)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    for (line, divisors) in lines.iter_mut().zip(divisors) {
+        line.as_object_mut().unwrap().remove("loss");
+        for (row, divisor) in line["gradient"].as_array_mut().unwrap().iter_mut().zip(divisors) {
+            *row =
+                row.as_array().unwrap().iter().map(|x| json!(x.as_f64().unwrap() * 5.0 / divisor)).collect();
+        }
+    }
+    let mut with = |parts: [Value; 2]| {
+        let mut text = String::new();
+        for (line, parts) in lines.iter_mut().zip(parts) {
+            line["parts"] = parts;
+            text += &format!("{line}\n");
+        }
+        std::fs::write(&path, text).unwrap();
+        let args = ["estimate", "--against", &path, "--input", &input];
+        let output = Command::cargo_bin("grpo-sim").unwrap().args(args).output().unwrap();
+        (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
+    };
+    let (_, text) = with([json!([0, 1, 0]), json!([1, 0])]);
+    assert!(text.contains("reduction: token_mean of each micro-batch\n"), "{text}");
+    assert!(
+        text.contains("here: grpo reduction=token_mean, on each micro-batch\n    also: TRL loss_type=bnpo\n"),
+        "{text}"
+    );
+    for (parts, place) in [
+        ([json!([0, 0, 0]), json!([1, 2.5])], "2: parts: must be a list of 2 whole numbers"),
+        ([json!([0, 0]), json!([1, 1])], "1: parts: must be a list of 3 whole numbers"),
+        ([json!([0, 0, 0]), json!([2, 2])], "1: parts: no response has 1; number the micro-batches from 0"),
+    ] {
+        let (code, text) = with(parts);
+        assert!(code == Some(2) && text.contains(place), "{text}");
+    }
+}
+
+#[test]
 fn a_loss_on_every_line_and_shuffled_rows_are_reported() {
     let dir = tempfile::tempdir().unwrap();
     let (input, theirs) = theirs(dir.path(), &["grpo"]);

@@ -28,7 +28,7 @@ const BASELINE_OF_TOKENS: [&str; 7] = [
     "systematic_prefix_rloo",
     "prime",
     "ridge_rloo",
-    "shear_reconstructed",
+    "shear",
     "gdpo",
 ];
 

@@ -212,6 +212,12 @@ fn a_span_is_as_far_as_the_nearest_opposite_one_and_masked_responses_are_not_the
         let found = shear(1).advantages(&[group(masked)], &[true, true, true, false]);
         near(&found, &[vec![0.5], vec![-0.5], vec![0.0], vec![0.0]]);
     }
+    // Where the only opposite response is masked, the others keep their advantage.
+    let found = shear(1).advantages(
+        &[Group { responses: vec![with_states(&[1.0], 1.0), with_states(&[3.0], 0.0)] }],
+        &[true, false],
+    );
+    near(&found, &[vec![0.5], vec![-0.5]]);
     // A masked response keeps the advantage of its reward, which has no weight.
     for masked in [Response::graded(vec![-0.5], 1.5), with_states(&[50.0], 1.5)] {
         let found = shear(1).advantages(&[group(masked)], &[true, true, true, false]);

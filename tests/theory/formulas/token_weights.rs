@@ -35,7 +35,7 @@ fn weights_are_those_computed_by_hand() {
         ("spo_chain", "", 3, vec![1.0; 3]),
         ("spo_chain", "sure=0.3", 3, vec![0.0; 3]), // e^-1 is more
         ("rlsd", "", 3, vec![1.0; 3]),
-        ("shear_reconstructed", "", 3, vec![0.0; 3]),
+        ("shear", "", 3, vec![0.0; 3]),
         ("ridge_rloo", "", 3, vec![3.0; 3]), // groups of two: RLOO
         // The KL term pulls on tokens of its own accord; k1 does so at every distance.
         ("grpo", "beta=0.7 kl=k1", 2, vec![1.0; 2]),

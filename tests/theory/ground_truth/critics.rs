@@ -166,9 +166,8 @@ fn a_tabular_learner_with_extra_inputs_trains_every_method_a_table_can_feed() {
         let configured = methods::configure(spec.name, &[]).expect("defaults");
         if configured.require(&kinds).is_err() {
             let parts = ["remax", "gdpo", "systematic_visit"].contains(&spec.name);
-            let lacks = spec.name.starts_with("oar_")
-                || ["shear_reconstructed", "ridge_rloo"].contains(&spec.name)
-                || parts;
+            let lacks =
+                spec.name.starts_with("oar_") || ["shear", "ridge_rloo"].contains(&spec.name) || parts;
             assert!(lacks, "{}: a table lacks scores, hidden states and parts of rewards only", spec.name);
             continue;
         }
@@ -199,7 +198,7 @@ fn a_missing_input_is_refused_with_what_provides_it() {
         ("s_trace_reconstructed", "entropies", "entropy"),
         ("optimal_token_baseline", "collisions", "squared probabilities"),
         ("rlsd", "teacher_logps", "reference answer"),
-        ("shear_reconstructed", "hidden", "last hidden state"),
+        ("shear", "hidden", "last hidden state"),
         ("ridge_rloo", "hidden", "last hidden state"),
     ] {
         let configured = methods::parse(name, "").expect("defaults");

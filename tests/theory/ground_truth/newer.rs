@@ -68,6 +68,35 @@ fn grpo_lead_prefers_short_right_responses_and_weighs_by_the_success_rate() {
     assert!(sum(&[right, right, wrong]) < -0.1);
 }
 
+/// Whatever right and wrong responses get in a group with `k` right ones, `E[grad log pi | right] = grad p / p`, so that the expected update is a multiple
+/// of the gradient; the penalty of length ends that.
+#[test]
+fn grpo_lead_without_its_penalty_is_the_gradient_times_a_factor_of_the_success_rate() {
+    let weight = |p: f64| 0.4 + 1.1 / (1.0 + (10.0 * (p - 0.75)).exp());
+    let settings = "grpo_lead scale=none clip=none reduction=response_sum";
+    let mut furthest = 0.0f64;
+    for seed in [0, 4] {
+        let (tree, policy) = tiny(seed, Bits);
+        let p: f64 = Oracle::new(&tree, &policy).j;
+        // Of three responses k are right, with probability C(3, k) p^k (1 - p)^(3 - k); rewards are 1 and -1.
+        let factor: f64 = [(1.0, 3.0), (2.0, 3.0)]
+            .iter()
+            .map(|(k, ways)| {
+                let (rate, mean) = (k / 3.0, 2.0 * k / 3.0 - 1.0);
+                let (right, wrong) = ((1.0 - mean) * weight(rate), (1.0 + mean) * weight(1.0 - rate));
+                let share = (k * right / p + (3.0 - k) * wrong / (1.0 - p)) / 3.0;
+                ways * p.powf(*k) * (1.0 - p).powf(3.0 - k) * share
+            })
+            .sum();
+        let found = update(&format!("{settings} alpha=0"), &tree, &policy, 3);
+        assert!(gap(&found, &times(factor, &grad(&tree, &policy))) < EXACT, "{seed}: {factor}");
+        let bent = update(&format!("{settings} alpha=0.5"), &tree, &policy, 3);
+        furthest = furthest.max(gap(&bent, &times(factor, &grad(&tree, &policy))));
+    }
+    // Where right responses have one length, as with one of the seeds, there is nothing to penalise.
+    assert!(furthest > 1e-3, "{furthest}");
+}
+
 #[test]
 fn topr_cuts_the_ratio_of_the_negative_response_alone() {
     let half = 0.5f64.ln();

@@ -10,8 +10,7 @@ use std::cell::Cell;
 
 #[test]
 fn the_weights_of_shear_are_not_negative_and_keep_the_sign_of_the_outcome() {
-    let (shear, grpo) =
-        (method("shear_reconstructed window=8 stride=3"), method("grpo reduction=token_mean"));
+    let (shear, grpo) = (method("shear window=8 stride=3"), method("grpo reduction=token_mean"));
     let positive = Cell::new(0);
     check(CASES, batch(), |batch| {
         let (a, b) = (batch.evaluate(&shear).advantages.concat(), batch.evaluate(&grpo).advantages.concat());
@@ -36,7 +35,7 @@ fn apart() -> impl Strategy<Value = Batch> {
 
 #[test]
 fn shear_with_constant_states_at_equal_distances_is_grpo_times_that_distance_over_the_norm() {
-    let shear = method("shear_reconstructed window=5 stride=2 clip=none");
+    let shear = method("shear window=5 stride=2 clip=none");
     let grpo = method("grpo reduction=token_mean clip=none");
     check(CASES, apart(), |batch| {
         let (a, b) = (batch.evaluate(&shear).dlogps.concat(), batch.evaluate(&grpo).dlogps.concat());
@@ -49,8 +48,7 @@ fn a_window_as_long_as_the_response_gives_every_token_one_weight_and_no_unit_or_
     let in_unit = |b: Batch, unit: f64| {
         b.with(|_, _, r| r.extra_inputs.hidden.iter_mut().flatten().flatten().for_each(|x| *x *= unit))
     };
-    let (whole, other) =
-        (method("shear_reconstructed window=40"), method("shear_reconstructed window=90 stride=7"));
+    let (whole, other) = (method("shear window=40"), method("shear window=90 stride=7"));
     check(CASES, batch(), |batch| {
         let (a, b) = (batch.evaluate(&whole).advantages, batch.evaluate(&other).advantages);
         for (a, b) in a.iter().zip(&b) {
@@ -70,7 +68,7 @@ fn equal_states_leave_shear_nothing_to_weigh() {
     let equal = || {
         batch().prop_map(|b| b.with(|_, _, r| r.extra_inputs.hidden = Some(vec![vec![0.3, -0.2]; r.len()])))
     };
-    let shear = method("shear_reconstructed window=4 stride=2");
+    let shear = method("shear window=4 stride=2");
     check(CASES, equal(), |batch| {
         assert!(batch.evaluate(&shear).advantages.concat().iter().all(|a| *a == 0.0))
     });
@@ -98,7 +96,7 @@ fn planted(at: usize, len: usize) -> Batch {
 fn shear_finds_a_planted_point_of_divergence() {
     for (at, len) in [(30, 60), (12, 60), (48, 60)] {
         let batch = planted(at, len);
-        let a = batch.evaluate(&method("shear_reconstructed window=6 stride=1 scale=none")).advantages;
+        let a = batch.evaluate(&method("shear window=6 stride=1 scale=none")).advantages;
         for (row, sign) in a.iter().zip([1.0, -1.0]) {
             let weight: Vec<f64> = row.iter().map(|a| a * sign).collect();
             // Windows that end before the point have their counterpart in the other response; those after it have none.
@@ -119,18 +117,18 @@ fn the_spans_of_shear_by_hand() {
     };
     let single = batch(&[1.0, 2.0, 6.0], &[1.0, 4.0]);
     let mean = (1.0 + 2.0 + 6.0 + 1.0 + 4.0) / 5.0;
-    let a = single.evaluate(&method("shear_reconstructed window=1 stride=1 scale=none")).advantages;
+    let a = single.evaluate(&method("shear window=1 stride=1 scale=none")).advantages;
     assert_within(&a[0], &[0.0, 0.5 * 1.0 / mean, 0.5 * 2.0 / mean], IDENTITY, 1.0, "right");
     assert_within(&a[1], &[0.0, -0.5 * 2.0 / mean], IDENTITY, 1.0, "wrong");
     // Windows of two tokens every two: the last one is cut off at the end; a stride of three skips every third token.
     let sharp = "scale=none regularisation=0.02 sinkhorn_steps=200";
-    let a = single.evaluate(&method(&format!("shear_reconstructed window=2 stride=2 {sharp}"))).advantages;
+    let a = single.evaluate(&method(&format!("shear window=2 stride=2 {sharp}"))).advantages;
     let w = |a: &[f64], b: &[f64]| Sinkhorn { regularisation: 0.02, steps: 200 }.cost(&points(a), &points(b));
     let (first, last) = (w(&[1.0, 2.0], &[1.0, 4.0]), w(&[6.0], &[1.0, 4.0]));
     assert!((first - 1.0).abs() < 1e-2 && (last - 3.5).abs() < 1e-9);
     assert_within(&a[0], &[first, first, last].map(|d| 0.5 * d / mean), IDENTITY, 1.0, "pairs");
     let long = batch(&[1.0, 2.0, 6.0, 8.0], &[0.0]);
-    let a = long.evaluate(&method("shear_reconstructed window=1 stride=3 scale=none")).advantages;
+    let a = long.evaluate(&method("shear window=1 stride=3 scale=none")).advantages;
     assert!(a[0][1] == 0.0 && a[0][2] == 0.0 && a[0][0] > 0.0 && a[0][3] > 0.0);
 }
 
@@ -153,13 +151,8 @@ fn shear_with_opposite_states_of_unit_norm_is_grpo_times_two_whatever_the_window
             })
         })
     };
-    equal_on(
-        opposite(),
-        "shear_reconstructed window=1 stride=1 scale=none",
-        "shear_reconstructed window=3 stride=2 scale=none",
-    );
-    let (shear, grpo) =
-        (method("shear_reconstructed scale=none"), method("grpo scale=none reduction=token_mean"));
+    equal_on(opposite(), "shear window=1 stride=1 scale=none", "shear window=3 stride=2 scale=none");
+    let (shear, grpo) = (method("shear scale=none"), method("grpo scale=none reduction=token_mean"));
     check(CASES, opposite(), |batch| {
         let (a, b) = (batch.evaluate(&shear).advantages.concat(), batch.evaluate(&grpo).advantages.concat());
         assert_within(&a, &times(2.0, &b), IDENTITY, 10.0, "twice");

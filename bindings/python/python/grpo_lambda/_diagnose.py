@@ -40,7 +40,8 @@ class Candidate(NamedTuple):
     """One explanation of a trainer's numbers.
 
     ``command`` is the method with its settings here, ``labels`` the equal conventions of frameworks, ``error`` the largest difference
-    relative to the largest of their numbers. ``factor`` is theirs over ours if the whole batch was scaled.
+    relative to the largest of their numbers. ``factor`` is theirs over ours if the whole batch was scaled. ``of_parts`` is true if the command
+    computes it on each micro-batch, and the loss is their mean.
     """
 
     what: str
@@ -49,6 +50,7 @@ class Candidate(NamedTuple):
     error: float
     factor: float
     beta: float
+    of_parts: bool
 
 
 class Found(NamedTuple):
@@ -71,12 +73,14 @@ def diagnose(
     *,
     advantages: Any = None,
     token_losses: Any = None,
+    dlogps: Any = None,
     gradient: Any = None,
     loss: float | Sequence[float] | None = None,
     tolerance: float = 1e-5,
     beta: float | None = None,
     max_length: float | None = None,
     correction: str | None = None,
+    parts: Sequence[Sequence[int]] | None = None,
 ) -> list[Found]:
     """Finds the convention that gives a trainer's numbers on a batch.
 
@@ -85,13 +89,15 @@ def diagnose(
             TRL shuffles rows before its loss.
         advantages: of every token, a list of groups, each a list of rows of length ``T_i``.
         token_losses: of every token before the reduction, the KL term in it, of the same shape.
-        gradient: the derivative of the loss by every log-probability, of the same shape.
+        dlogps: the derivative of the loss by every log-probability, of the same shape, as :func:`loss` returns it.
+        gradient: another name of ``dlogps``.
         loss: of the batch; or a number per group, which are shares that add up. The same number for every group is the batch's.
         tolerance: the largest difference that counts as equal, relative to the largest of their numbers.
         beta: the KL coefficient, if known; a loss alone cannot show it.
         max_length: the constant length of Dr. GRPO, if known.
         correction: the settings of the correction of the sampler's mismatch, if known, as in ``"correction=token_truncate correction_high=2"``;
             searched with its bounds where the groups have ``sampler_logps``.
+        parts: the micro-batch of each response, from 0, a list for each group, if the loss is the mean of that of several micro-batches.
 
     Returns:
         One result per given quantity, in this order: advantages, token_losses, gradient, loss.
@@ -104,10 +110,14 @@ def diagnose(
         >>> "TRL scale_rewards=none" in grpo_lambda.diagnose([group], advantages=advantages)[0].matches[0].labels
         True
     """
+    if dlogps is not None and gradient is not None:
+        raise ValueError("dlogps and gradient: two names of one quantity; give one")
+    gradient = dlogps if gradient is None else gradient
     # An array or a tensor.
     given: Any = loss.tolist() if loss is not None and hasattr(loss, "tolist") else loss
     losses = [] if given is None else list(given) if isinstance(given, Sequence) else [given]
-    reported = _native.diagnose(listed(groups, "diagnose([group], loss=..)"), advantages, token_losses, gradient, losses, tolerance, beta, max_length, correction)
+    of_each = None if parts is None else [int(part) for of_group in parts for part in of_group]
+    reported = _native.diagnose(listed(groups, "diagnose([group], loss=..)"), advantages, token_losses, gradient, losses, tolerance, beta, max_length, correction, of_each)
     return [
         Found(**{**found, "matches": [Candidate(**c) for c in found["matches"]], "nearest": _candidate(found["nearest"])})
         for found in reported

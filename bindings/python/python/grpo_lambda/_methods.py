@@ -58,7 +58,7 @@ MethodName = Literal[
     "tree_rpo_reconstructed",
     "rlsd",
     "distillation",
-    "shear_reconstructed",
+    "shear",
     "prime",
 ]
 

@@ -151,6 +151,8 @@ def diagnose(
     tolerance: float,
     beta: float | None,
     max_length: float | None,
+    correction: str | None,
+    parts: list[int] | None,
 ) -> list[dict[str, Any]]: ...
 def conventions() -> list[dict[str, Any]]: ...
 def grade_all(

@@ -233,9 +233,8 @@ def _finish(step: Step, trainer: Any, path: str | Path | None, tolerance: float)
         ungraded += all(reward is None for reward in rewards)
         keys = [key for key in ("logps", "old_logps", "ref_logps", "sampler_logps") if key in rows[0]]
         step.groups.append({"rewards": rewards, **{key: [row[key] for row in rows] for key in keys}})
-        step.theirs.append(
-            {"advantages": [row["advantages"] for row in rows], "dlogps": [row["gradient"] for row in rows], "loss": done.loss}
-        )
+        theirs = {"advantages": [row["advantages"] for row in rows], "dlogps": [row["gradient"] for row in rows], "loss": done.loss}
+        step.theirs.append(theirs | ({"parts": [row["part"] for row in rows]} if done.parts > 1 else {}))
     written = ""
     if path is not None:
         path = Path(path)
@@ -252,6 +251,7 @@ def _finish(step: Step, trainer: Any, path: str | Path | None, tolerance: float)
             tolerance=tolerance,
             beta=step._beta or None,
             max_length=step._longest,
+            parts=[line["parts"] for line in step.theirs] if done.parts > 1 else None,
         )
     left = f", {empty} without a token" if empty else ""
     left += f"; {ungraded} of the prompts without any reward: no other convention was searched" if ungraded else ""
@@ -309,12 +309,12 @@ def _searched(step: Step) -> str:
         names.sort(key=lambda label: (best.command, label) not in reported)
         factor = "" if abs(best.factor - 1) < 1e-6 else f", times {best.factor:.6g}"
         given = "" if advantages.matches else " with these advantages"
-        whose = f"the gradient by log-probabilities is{given} that of {names[0]}{factor} (`{best.command}` here)"
+        whose = f"the gradient by log-probabilities is{given} that of {names[0]}{factor} ({_command(best)} here)"
         precise = [f"gradient to {best.error:.0e}"]
     else:
         whose, precise = f"no convention of {gradient.tried} gives this gradient", []
         if gradient.nearest is not None and gradient.nearest.error <= NEAR:
-            whose += f"; the nearest is `{gradient.nearest.command}`, {gradient.nearest.error:.0e} away"
+            whose += f"; the nearest is {_command(gradient.nearest)}, {gradient.nearest.error:.0e} away"
     if advantages.matches:
         precise.insert(0, _of_advantages(advantages))
     else:
@@ -322,6 +322,11 @@ def _searched(step: Step) -> str:
     if loss.matches:
         precise.append(f"loss to {loss.matches[0].error:.0e}")
     return f"{whose}: {', '.join(precise)}"
+
+
+def _command(best: Candidate) -> str:
+    """The method here, in words."""
+    return f"`{best.command}`{' of each micro-batch' if best.of_parts else ''}"
 
 
 def _of_advantages(found: Found) -> str:

@@ -105,14 +105,13 @@ def train(kind, rewards=reward, steps=3, data=DATA, **config):
             max_grad_norm=0.0,
             learning_rate=0.1,
             lr_scheduler_type="constant",
-            max_completion_length=12,
             num_generations=4,
             report_to=[],
             logging_steps=1,
             save_strategy="no",
             disable_tqdm=True,
             gradient_checkpointing=False,
-            **{"per_device_train_batch_size": 8 // PROCESSES, **config},
+            **{"per_device_train_batch_size": 8 // PROCESSES, "max_completion_length": 12, **config},
         )
         policy = LlamaForCausalLM.from_pretrained(start(), dtype=torch.float32)
         trainer = kind(model=policy, reward_funcs=rewards, args=args, train_dataset=data, processing_class=tokenizer(), **own)
@@ -430,6 +429,24 @@ def recorded_steps():
     return found
 
 
+def a_mean_of_each_micro_batch_is_named():
+    """A trainer configured with dapo whose loss is bnpo's: the search reads the micro-batch of each response."""
+
+    class OfParts(trl.GRPOTrainer):
+        def _compute_loss(self, model, inputs):
+            self.loss_type = "bnpo"
+            return super()._compute_loss(model, inputs)
+
+    steps = []
+    shape = dict(steps=1, rewards=reward_of_every_completion, per_device_train_batch_size=4, gradient_accumulation_steps=2)
+    train(recorder(OfParts, steps), max_completion_length=40, **shape)
+    (step,) = steps
+    assert sorted(part for line in step.theirs for part in line["parts"]) == [0] * 4 + [1] * 4, step.theirs
+    expected = "NOT TRL loss_type=dapo", "that of TRL loss_type=bnpo (`grpo reduction=token_mean` of each micro-batch here)"
+    assert all(words in step.sentence for words in expected), step.sentence
+    return step.sentence
+
+
 def rloo_is_recorded():
     """A step of RLOOTrainer on 100 groups, in the second pass over them; what RLOOCreditTrainer refuses, and another method in it."""
     found, steps = {}, []
@@ -611,6 +628,7 @@ def main():
         rows_without_a_token()
         a_card_of_the_method()
         found["recorded steps"] = recorded_steps()
+        found["recorded mean of each micro-batch"] = a_mean_of_each_micro_batch_is_named()
         if NEWEST:
             found["recorded steps of RLOOTrainer"] = rloo_is_recorded()
         a_step_without_a_gradient_is_passed_over()

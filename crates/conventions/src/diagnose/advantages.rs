@@ -74,7 +74,8 @@ pub(super) fn explain(batch: &[Group], known: &[Credited], given: &Rows, assumed
         let (error, place) = fit::difference(&c.rows, given);
         let what = "advantages".to_owned();
         let (command, labels) = (c.command.clone(), c.labels.clone());
-        Candidate { what, command, labels, error, place, factor: 1.0, beta: 0.0, correction: String::new() }
+        let correction = String::new();
+        Candidate { what, command, labels, error, place, factor: 1.0, beta: 0.0, correction, of_parts: false }
     };
     let mut tried: Vec<Candidate> = known.iter().map(candidate).collect();
     if tried.iter().all(|c| c.error > assumed.tolerance) {

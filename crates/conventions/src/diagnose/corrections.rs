@@ -55,9 +55,21 @@ pub(super) fn signs(advantages: &Rows) -> Rows {
     advantages.iter().map(|row| row.iter().map(|a| if *a < 0.0 { -1.0 } else { 1.0 }).collect()).collect()
 }
 
+/// The settings of every method that are about the engine that sampled.
+pub const SETTINGS: [&str; 8] = [
+    "correction",
+    "correction_low",
+    "correction_high",
+    "rejected",
+    "reject",
+    "reject_low",
+    "reject_high",
+    "off_policy_mask",
+];
+
 /// The settings of a convention that are about the sampler.
 fn words_of(convention: &Convention) -> String {
-    let about = |word: &&str| ["correction", "reject", "off_policy"].iter().any(|key| word.starts_with(key));
+    let about = |word: &&str| word.split_once('=').is_some_and(|(key, _)| SETTINGS.contains(&key));
     convention.settings.split_whitespace().filter(about).collect::<Vec<_>>().join(" ")
 }
 

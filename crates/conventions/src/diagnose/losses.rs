@@ -47,6 +47,8 @@ struct KlTerm {
 struct Weighing {
     name: String,
     reduction: Reduction,
+    /// The micro-batch of every response where the reduction is the mean of those of the micro-batches.
+    parts: Option<Vec<usize>>,
     weights: Vec<f64>,
 }
 
@@ -204,15 +206,14 @@ impl<'a> Search<'a> {
         tried
     }
 
-    /// The weights of a mean over each response where tokens without a gradient have left it, by each distance that may have dropped them; other
-    /// reductions change by one factor.
+    /// The weights of a mean over each response or micro-batch where tokens without a gradient have left it, by each distance that may have dropped
+    /// them; other reductions change by one factor.
     fn weights_without_zeros(&self, loss: &TokenLoss, reduction: &Weighing, theirs: &Rows) -> Vec<Vec<f64>> {
-        if reduction.reduction != Reduction::PerResponse {
+        if reduction.reduction != Reduction::PerResponse && reduction.parts.is_none() {
             return Vec::new();
         }
         let rejected = self.sampler.rejections_of_zeros(&loss.slopes, theirs);
-        let weights =
-            |words: String| Some(self.weights_of(reduction.reduction, &self.weighting(loss, &words)?));
+        let weights = |words: String| Some(self.weights_of(reduction, &self.weighting(loss, &words)?));
         let mut found: Vec<Vec<f64>> = rejected.into_iter().filter_map(weights).collect();
         found.sort_by(|a, b| a.partial_cmp(b).unwrap_or(Ordering::Equal));
         found.dedup();
@@ -229,8 +230,7 @@ impl<'a> Search<'a> {
         theirs: &Rows,
     ) -> Vec<Candidate> {
         let corrected = self.under(loss, weighting, words);
-        let reduction =
-            Weighing { weights: self.weights_of(reduction.reduction, weighting), ..reduction.clone() };
+        let reduction = Weighing { weights: self.weights_of(reduction, weighting), ..reduction.clone() };
         let policy = weighed(&corrected.slopes, &reduction.weights);
         let mut tried = vec![candidate(&corrected, None, Some(&reduction), &policy, theirs, 1.0, 0.0)];
         tried.extend(scaled(&corrected, &reduction, &policy, theirs));
@@ -246,11 +246,12 @@ impl<'a> Search<'a> {
     }
 
     /// The weight of a token in each response where only some tokens count.
-    fn weights_of(&self, reduction: Reduction, weighting: &Weighting) -> Vec<f64> {
+    fn weights_of(&self, reduction: &Weighing, weighting: &Weighting) -> Vec<f64> {
         let count = |kept: &Vec<bool>| Some(kept.iter().filter(|k| **k).count()).filter(|n| *n > 0);
         let mut counts = weighting.kept.iter().map(count);
         let of_group = |g: &Group| counts.by_ref().take(g.responses.len()).collect();
-        reduction.weights_of_groups(&self.batch.iter().map(of_group).collect::<Vec<_>>())
+        let counts: Vec<_> = self.batch.iter().map(of_group).collect();
+        weights(reduction.reduction, &counts, reduction.parts.as_deref())
     }
 
     fn weighting(&self, loss: &TokenLoss, words: &str) -> Option<Weighting> {
@@ -374,7 +375,7 @@ impl<'a> Search<'a> {
             let Some(weighting) = self.weighting(loss, words) else { continue };
             let loss = self.under(loss, &weighting, words);
             for reduction in &self.reductions {
-                let weights = self.weights_of(reduction.reduction, &weighting);
+                let weights = self.weights_of(reduction, &weighting);
                 let total = |rows: &Rows, kept: bool| -> f64 {
                     let rows = rows.iter().zip(&weighting.kept).zip(&weights);
                     rows.map(|((row, own), w)| {
@@ -522,6 +523,7 @@ fn candidate(
     beta: f64,
 ) -> Candidate {
     let (error, place) = fit::difference(ours, theirs);
+    let of_parts = reduction.is_some_and(|r| r.parts.is_some());
     let mut command = loss.command.clone();
     let policy = loss.correction.as_ref().and_then(|(words, _)| loss.command.strip_suffix(words.as_str()));
     let mut what = vec![format!("loss of a token: {}", policy.unwrap_or(&loss.command).trim_end())];
@@ -536,18 +538,21 @@ fn candidate(
         command += &format!(" beta={beta:.6} kl={}", kl.name);
     }
     if let Some(reduction) = reduction {
-        what.push(format!("reduction: {}", reduction.name));
+        let each = if of_parts { " of each micro-batch" } else { "" };
+        what.push(format!("reduction: {}{each}", reduction.name));
         command += &format!(" reduction={}", reduction.name);
     }
     let what = what.join("; ");
     let fits = |label: &&Label| match (&label.reduction, reduction) {
+        // A convention whose micro-batch is a group here.
+        (Some(own), Some(_)) if of_parts => own == "group_token_mean",
         (Some(own), Some(reduction)) => reduction.name.split(' ').next() == Some(own.as_str()),
         _ => true,
     };
     let mut labels: Vec<String> = loss.labels.iter().filter(fits).map(|label| label.words.clone()).collect();
     labels.extend(loss.correction.iter().flat_map(|(_, labels)| labels).cloned());
     let correction = loss.correction.as_ref().map_or(String::new(), |(words, _)| words.clone());
-    Candidate { what, command, labels, error, place, factor, beta, correction }
+    Candidate { what, command, labels, error, place, factor, beta, correction, of_parts }
 }
 
 /// Every method whose loss of a token is tried, with its settings in words and the convention it belongs to.
@@ -645,14 +650,27 @@ fn reductions(batch: &[Group], assumed: &Assumptions) -> Vec<Weighing> {
     ];
     let constants =
         constants.into_iter().map(|l| (format!("constant max_length={l}"), Reduction::Constant(l)));
+    let whole = fixed.into_iter().chain(constants).map(|(name, reduction)| (name, reduction, None));
+    let own = assumed.parts.clone().map(|parts| ("token_mean".to_owned(), Reduction::TokenMean, Some(parts)));
     let mut found: Vec<Weighing> = Vec::new();
-    for (name, reduction) in fixed.into_iter().chain(constants) {
-        let weights = reduction.weights_of_groups(&lengths);
+    for (name, reduction, parts) in whole.chain(own) {
+        let weights = weights(reduction, &lengths, parts.as_deref());
         if !found.iter().any(|w| w.weights == weights) {
-            found.push(Weighing { name, reduction, weights });
+            found.push(Weighing { name, reduction, parts, weights });
         }
     }
     found
+}
+
+/// The weight of every response of groups with these numbers of tokens: over all, or the mean over their micro-batches.
+fn weights(reduction: Reduction, groups: &[Vec<Option<usize>>], parts: Option<&[usize]>) -> Vec<f64> {
+    let Some(parts) = parts else { return reduction.weights_of_groups(groups) };
+    let count = parts.iter().max().map_or(0, |last| last + 1);
+    let mut rows: Vec<Vec<Option<usize>>> = vec![Vec::new(); count];
+    parts.iter().zip(groups.iter().flatten()).for_each(|(part, tokens)| rows[*part].push(*tokens));
+    let of_part = |row: &Vec<_>| reduction.weights_of_groups(std::slice::from_ref(row)).into_iter();
+    let mut own: Vec<_> = rows.iter().map(of_part).collect();
+    parts.iter().filter_map(|part| own[*part].next()).map(|weight| weight / count as f64).collect()
 }
 
 fn weighed(rows: &Rows, weights: &[f64]) -> Rows {

@@ -10,6 +10,7 @@ mod fit;
 mod losses;
 mod remainder;
 
+pub use corrections::SETTINGS as CORRECTION_SETTINGS;
 pub use remainder::Remainder;
 
 use grpo_lambda::group::{Group, InputKind};
@@ -56,11 +57,29 @@ pub struct Assumptions {
     pub max_length: Option<f64>,
     /// The correction of the sampler's mismatch, in settings, where it is known: `correction=token_truncate correction_high=3`.
     pub correction: Option<String>,
+    /// The micro-batch of every response, from 0, where the loss is the mean of that of several.
+    pub parts: Option<Vec<usize>>,
 }
 
 impl Default for Assumptions {
     fn default() -> Assumptions {
-        Assumptions { tolerance: 1e-5, beta: None, max_length: None, correction: None }
+        Assumptions { tolerance: 1e-5, beta: None, max_length: None, correction: None, parts: None }
+    }
+}
+
+impl Assumptions {
+    /// With the micro-batch of every response, in flat order.
+    ///
+    /// # Errors
+    /// If a number below the largest is no response's.
+    pub fn with_parts(self, parts: Vec<usize>) -> Result<Assumptions, String> {
+        let last = parts.iter().max().copied().unwrap_or(0);
+        match (0..=last.min(parts.len())).find(|part| !parts.contains(part)) {
+            Some(gap) => {
+                Err(format!("parts: no response has {gap}; number the micro-batches from 0 without a gap"))
+            }
+            None => Ok(Assumptions { parts: Some(parts), ..self }),
+        }
     }
 }
 
@@ -84,6 +103,8 @@ pub struct Candidate {
     pub beta: f64,
     /// The correction of the sampler's mismatch in the command; empty for none.
     pub correction: String,
+    /// True if the command computes it on each micro-batch, and the loss is their mean.
+    pub of_parts: bool,
 }
 
 /// The search's result for one quantity.
@@ -185,13 +206,14 @@ impl Diagnosis {
 /// A loss is explained with their advantages where these are given, else with the advantages of each convention in turn.
 ///
 /// # Panics
-/// If a list of `theirs` or `logps` does not have one entry per token.
+/// If a list of `theirs` or `logps` does not have one entry per token, or the known micro-batches not one per response.
 pub fn diagnose(batch: &[Group], logps: &[Vec<f64>], theirs: &Theirs, assumed: &Assumptions) -> Diagnosis {
     let lengths: Vec<usize> = batch.iter().flat_map(|g| &g.responses).map(|r| r.len()).collect();
     let rows = [&theirs.advantages, &theirs.token_losses, &theirs.gradient];
     for rows in rows.into_iter().flatten() {
         assert!(rows.iter().map(Vec::len).eq(lengths.iter().copied()), "one number per token");
     }
+    assert!(assumed.parts.iter().all(|parts| parts.len() == lengths.len()), "one micro-batch per response");
     let known = advantages::known(batch);
     let credits = match &theirs.advantages {
         Some(given) => vec![advantages::Credited::given(given.clone())],
@@ -253,6 +275,7 @@ mod tests {
             factor,
             beta: 0.0,
             correction: String::new(),
+            of_parts: false,
         }
     }
 

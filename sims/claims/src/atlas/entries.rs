@@ -231,10 +231,13 @@ pub(crate) static LEFT_OUT: &[(&str, &str)] = &[
     ("fipo", "on-policy GRPO, token for token"),
     (
         "maxrl",
-        "on-policy the policy gradient times a factor of the success rate; it came after the atlas was computed",
+        "on-policy the policy gradient times a factor of the success rate, which is the gradient of the first terms of log p",
     ),
-    ("grpo_lead", "it came after the atlas was computed"),
-    ("distillation", "no reward enters"),
+    (
+        "grpo_lead",
+        "on binary rewards and without its penalty of length the policy gradient times a factor of the success rate, by a sum over tokens",
+    ),
+    ("distillation", "no reward enters: at every prefix the gradient of a divergence from the teacher"),
     (
         "ridge_rloo",
         "a table has no hidden states; with features of the prefix in their place it is in `prefix_values`",
@@ -247,14 +250,8 @@ pub(crate) static LEFT_OUT: &[(&str, &str)] = &[
     ("systematic_visit", "a table has samples of one visit only; it is in `sampler`"),
     ("remax", "a table has samples only, no greedy response"),
     ("gdpo", "rewards of the tasks have one part"),
-    (
-        "w_reinforce",
-        "its direction in expectation is the policy gradient's on binary rewards; it came after the atlas was computed",
-    ),
-    (
-        "prime",
-        "the process rewards of a table are exact values, which other methods have; it came after the atlas was computed",
-    ),
+    ("w_reinforce", "its direction in expectation is the policy gradient's on binary rewards"),
+    ("prime", "the process rewards of a table are exact values, which other methods have"),
 ];
 
 /// The entries with settings, extra inputs, costs or a name of their own.
@@ -293,7 +290,7 @@ static LISTED: &[Entry] = &[
         .from(Source::Masked)
         .forwards(Extra::PerResponse(2))
         .needs("gradients of the answer's distribution in the inputs"),
-    entry(Family::Score, "SHEAR (recon.)", "shear_reconstructed", "")
+    entry(Family::Score, "SHEAR", "shear", "")
         .from(Source::Masked)
         .pairwise()
         .needs("hidden states of the responses"),

@@ -8,7 +8,7 @@ use crate::json::{self, Json};
 use crate::terminal;
 use grpo_lambda::group::Group;
 use grpo_lambda::methods::{self, Configured};
-use grpo_lambda_conventions::{Assumptions, Candidate, Found, Rows, Theirs, diagnose};
+use grpo_lambda_conventions::{Assumptions, CORRECTION_SETTINGS, Candidate, Found, Rows, Theirs, diagnose};
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -50,7 +50,11 @@ pub fn report(
     (source, groups): (&str, &Lines),
     (shown, text): (&str, &str),
 ) -> Result<String, Failure> {
-    let mut theirs = theirs_of(text, groups).map_err(|wrong| refused(shown, wrong))?;
+    let (mut theirs, parts) = theirs_of(text, groups).map_err(|wrong| refused(shown, wrong))?;
+    let assumed = match parts {
+        Some(parts) => &assumed.clone().with_parts(parts).map_err(|what| refused(shown, (1, what)))?,
+        None => assumed,
+    };
     if theirs.advantages.is_none() {
         theirs.advantages = advantages_of_all(groups).map_err(|wrong| refused(source, wrong))?;
     }
@@ -99,7 +103,7 @@ pub fn assumptions(tolerance: f64, settings: &[String], with_method: bool) -> Re
         match word.split_once('=') {
             Some(("beta", value)) => assumed.beta = Some(number(value)?),
             Some(("max_length", value)) => assumed.max_length = Some(number(value)?),
-            Some((key, _)) if !with_method && CORRECTION.contains(&key) => known.push(word.as_str()),
+            Some((key, _)) if !with_method && CORRECTION_SETTINGS.contains(&key) => known.push(word.as_str()),
             _ if with_method => {}
             _ => {
                 let what =
@@ -117,28 +121,20 @@ pub fn assumptions(tolerance: f64, settings: &[String], with_method: bool) -> Re
     Ok(assumed)
 }
 
-/// The settings that are about the engine that sampled.
-const CORRECTION: [&str; 8] = [
-    "correction",
-    "correction_low",
-    "correction_high",
-    "rejected",
-    "reject",
-    "reject_low",
-    "reject_high",
-    "off_policy_mask",
-];
-
 /// The line and response of a flat index.
 fn places(groups: &[(usize, Line)]) -> Vec<(usize, usize)> {
     groups.iter().flat_map(|(line, group)| (0..group.logps.len()).map(move |i| (*line, i))).collect()
 }
 
 /// `metrics` is what `sim estimate` itself prints with them; it is not read.
-const FIELDS: [&str; 7] = ["id", "advantages", "token_losses", "gradient", "dlogps", "loss", "metrics"];
+const FIELDS: [&str; 8] =
+    ["id", "advantages", "token_losses", "gradient", "dlogps", "loss", "metrics", "parts"];
 
-/// Their numbers, in the order of the groups.
-fn theirs_of(text: &str, groups: &[(usize, Line)]) -> Result<Theirs, (usize, String)> {
+/// The micro-batch of every response, where it is known.
+type Parts = Option<Vec<usize>>;
+
+/// Their numbers, in the order of the groups, and the micro-batch of every response where it is given.
+fn theirs_of(text: &str, groups: &[(usize, Line)]) -> Result<(Theirs, Parts), (usize, String)> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let mut read: Vec<(usize, Vec<(String, Json)>)> = Vec::new();
     for (number, line) in lines.map(|(i, line)| (i + 1, line)) {
@@ -175,9 +171,9 @@ fn theirs_of(text: &str, groups: &[(usize, Line)]) -> Result<Theirs, (usize, Str
         loss: loss(&read)?,
     };
     if theirs == Theirs::default() {
-        return Err((1, format!("nothing to compare; give one of {}", FIELDS[1..].join(", "))));
+        return Err((1, format!("nothing to compare; give one of {}", FIELDS[1..6].join(", "))));
     }
-    Ok(theirs)
+    Ok((theirs, parts(&read, groups)?))
 }
 
 type Entries = [(usize, Vec<(String, Json)>)];
@@ -223,6 +219,30 @@ fn rows_of(value: &Json, line: &Line, name: &str) -> Result<Rows, String> {
     };
     let rows = items.iter().enumerate().map(row).collect::<Result<Rows, String>>()?;
     line.narrowed(name, rows)
+}
+
+/// The micro-batch of every response; none where no line has it.
+fn parts(read: &Entries, groups: &[(usize, Line)]) -> Result<Parts, (usize, String)> {
+    const NAME: &str = "parts";
+    if read.iter().all(|(_, entries)| field(entries, &[NAME]).is_none()) {
+        return Ok(None);
+    }
+    let whole = |item: &Json| match item {
+        Json::Number(n) => n.as_u64().and_then(|n| usize::try_from(n).ok()),
+        _ => None,
+    };
+    let mut all = Vec::new();
+    for ((number, entries), (_, line)) in read.iter().zip(groups) {
+        let count = line.logps.len();
+        let own: Option<Vec<usize>> = match field(entries, &[NAME]) {
+            Some(Json::List(items)) if items.len() == count => items.iter().map(whole).collect(),
+            _ => None,
+        };
+        let what =
+            format!("{NAME}: must be a list of {count} whole numbers, the micro-batch of each response");
+        all.extend(own.ok_or((*number, what))?);
+    }
+    Ok(Some(all))
 }
 
 /// The loss of the batch, or the numbers of all lines.
@@ -354,7 +374,8 @@ fn shown(quantity: &str, candidate: &Candidate) -> String {
     if candidate.what != quantity {
         let _ = writeln!(text, "  {}", one_line(&candidate.what));
     }
-    let _ = writeln!(text, "    here: {}", candidate.command);
+    let each = if candidate.of_parts { ", on each micro-batch" } else { "" };
+    let _ = writeln!(text, "    here: {}{each}", candidate.command);
     let mut names = candidate.labels.clone();
     names.sort_by_key(|name| (!name.starts_with("TRL"), !name.ends_with(DEFAULT)));
     let more = names.len().saturating_sub(NAMES);

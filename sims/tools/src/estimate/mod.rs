@@ -94,6 +94,8 @@ With --against, all lines are one batch. THEIRS.jsonl has one object per group, 
   "dlogps"       [[T_i]..]  the gradient by logps ("gradient" is the same)
   "loss"         x          of the batch, on one line or the same on all;
                             different numbers are shares that add up
+  "parts"        [g]        the micro-batch of each response, from 0, where
+                            the loss is the mean of that of several
 
 What is printed: for each quantity every convention that gives these numbers, or the nearest one, if it explains nine tenths, and the term that is left. beta=X, max_length=L and the settings of a correction (correction=.. correction_high=..) may be given where they are known; a loss alone cannot show them. Where sampler_logps is in the input, corrections of the sampler's mismatch are searched with their bounds.
 
