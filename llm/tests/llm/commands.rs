@@ -257,6 +257,7 @@ fn the_estimated_memory_is_near_the_measured_peak() {
         slots: None,
         micro_batch_tokens: usize::MAX,
         reference: false,
+        critic: false,
         compensated: false,
         sampled_here: true,
         evaluated: 0,
@@ -314,7 +315,7 @@ fn train_takes_every_method_the_language_model_has_the_inputs_for() {
             assert!(!why_unavailable(*missing).is_empty(), "{}", missing.name());
             done.refused(2, &line);
             assert!(!place.at(&run).exists(), "{}", spec.name);
-            if spec.name == "ppo" {
+            if spec.name == "prime" {
                 place.run(&format!("train --dry-run {method} {small}")).refused(2, &line);
             }
         }

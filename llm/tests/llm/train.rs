@@ -25,6 +25,7 @@ fn a_run_killed_again_and_again_ends_in_the_bytes_of_an_unbroken_one() {
         "task.kind=addition threads=2 sft.steps=30 rl.steps=12 rl.inner_updates=2 eval.every=5 checkpoint.every=3 method.beta=0.04",
         "task.kind=addition threads=2 sft.steps=15 rl.steps=6 method.beta=0.04 lora.rank=4 lora.targets=q_proj,v_proj,down_proj",
         "task.kind=addition threads=2 sft.steps=15 rl.steps=6 method.name=systematic_rloo rl.sampling=systematic rl.entropy_target=3 rl.entropy_coef=0.01",
+        "task.kind=addition threads=2 sft.steps=15 rl.steps=6 method.name=ppo critic.updates=2 lora.rank=4",
     ] {
         assert!(killed_again_and_again(settings) >= 2, "the run is too short to be interrupted: {settings}");
     }

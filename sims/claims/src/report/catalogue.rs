@@ -9,7 +9,7 @@ use grpo_lambda_mdp::zoo;
 
 /// The extra inputs that no policy of `llm-train` gives; its tests compare the list of `docs/conventions.md` with what it
 /// refuses.
-const NO_TRANSFORMER: [InputKind; 3] = [InputKind::Values, InputKind::Steps, InputKind::ProcessRewards];
+const NO_TRANSFORMER: [InputKind; 2] = [InputKind::Steps, InputKind::ProcessRewards];
 /// The methods whose runs on a transformer are recorded in `llm/results`, or in `paper/data`.
 const RECORDED: [&str; 11] = [
     "grpo",
@@ -88,9 +88,9 @@ fn coverage() -> String {
         format!("- **Not in `grpo-sim mdp`**, because a table lacks their inputs ({}): \
             {}.", without_a_table.len(), names(without_a_table)),
         format!("- **Their own sampling.** {}.", samplers.join(". ")),
-        format!("- **Not trained by `llm-train`** ({}), since it has no critic, no completions of prefixes, no \
+        format!("- **Not trained by `llm-train`** ({}), since it has no completions of prefixes, no \
             earlier visits and no process rewards: {}. The study \
-            [CHAIN](../llm/results/README.md) has a critic and completions, and trained a transformer by {}.", never.len(), names(never.iter().copied()), names(elsewhere)),
+            [CHAIN](../llm/results/README.md) has completions, and trained a transformer by {}.", never.len(), names(never.iter().copied()), names(elsewhere)),
         format!("- **With recorded training runs on a transformer** ({}): {}. No run of the others is recorded; \
             `llm-train` can train by all of them that the line above does not list, and its tests take steps with \
             each.", RECORDED.len(), names(RECORDED)),
@@ -120,7 +120,7 @@ mod tests {
         }
         let in_no_table = "because a table lacks their inputs (7): `remax`, `gdpo`, `ridge_rloo`, ";
         assert!(marks.replace("\n  ", " ").contains(in_no_table), "{marks}");
-        for never in ["vine_ppo", "ppo", "prime", "spo_chain"] {
+        for never in ["vine_ppo", "prime", "spo_chain"] {
             assert!(marks.contains(&format!("`{never}`")), "{never}");
         }
     }

@@ -10,12 +10,14 @@
 //! | [`micro_batch`] | a batch as rows of the model |
 //! | `rewards` | the rewards of responses |
 //! | [`extra_inputs`] | further passes whose results a method reads |
+//! | [`critic`] | a value model that learns next to the policy |
 //! | [`sft`] | a supervised step |
 //! | [`engine`] | models in training on a device |
 //!
 //! A run, the synthetic step of [`crate::plan::synthetic`] and benchmarks call the same two functions; they differ in their [`RewardFunction`]
 //! and in the [`Observer`] that watches.
 
+pub mod critic;
 pub mod engine;
 pub mod extra_inputs;
 pub mod micro_batch;
@@ -37,6 +39,7 @@ use grpo_lambda_grade::Gold;
 use crate::config::{Config, MemoryConfig};
 use crate::input::stops::Stops;
 use crate::input::tokens::ModelTokenizer;
+use critic::CriticSettings;
 use engine::WeightFollower;
 use extra_inputs::{ForwardSettings, InputCost, InputError, InputRequest};
 use serde_json::Value;
@@ -121,6 +124,8 @@ pub struct StepSettings {
     pub parts: Option<RewardParts>,
     /// The extra inputs that the method needs besides log-probabilities.
     pub extra_inputs: Option<RequestedInputs>,
+    /// What the critic learns whose values the method reads.
+    pub critic: Option<CriticSettings>,
     /// The largest mean factor between the probabilities that sampler and trainer give a token.
     pub max_logp_error: f64,
 }
@@ -191,6 +196,7 @@ impl StepSettings {
             teacher: config.configured().extra_inputs().contains(&InputKind::TeacherLogps),
             parts: RewardParts::new(config),
             extra_inputs: None,
+            critic: CriticSettings::new(config),
             max_logp_error: rl.max_logp_error,
         }
     }
@@ -256,6 +262,8 @@ pub enum Phase {
     Prompts,
     /// The weights move, and the gradient is cleared.
     Optimiser,
+    /// The critic learns.
+    Critic,
 }
 
 /// Watches a step; `()` does not. An observer changes no result.

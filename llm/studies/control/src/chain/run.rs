@@ -69,6 +69,7 @@ impl<'a> Start<'a> {
             sets: None,
             inner_updates: 1,
             entropy_coef: 0.0,
+            critic: None,
             memory: MEMORY,
             reference: false,
             teacher: false,

@@ -1,30 +1,25 @@
 //! The tape of a forward pass for its backward pass.
 
 use super::head::HeadTape;
-use super::prefix::Prefixes;
+use super::states::StatesTape;
 use crate::model::ops::Real;
 use crate::model::ops::buffer::Buffer;
-use crate::model::rows::Rows;
 
 /// Everything that the backward pass reads of a forward pass.
 pub struct Tape<T: Real> {
-    pub(super) rows: Rows,
-    pub(super) layers: Vec<LayerTape<T>>,
+    pub(super) states: StatesTape<T>,
     pub(super) head: HeadTape<T>,
-    pub(super) prefixes: Option<Prefixes<T>>,
 }
 
 impl<T: Real> Tape<T> {
     /// True if layers are recomputed: see [`ForwardOptions`](super::ForwardOptions).
     pub fn recomputes(&self) -> bool {
-        self.layers.iter().any(|layer| matches!(layer, LayerTape::Input(_)))
+        self.states.layers.iter().any(|layer| matches!(layer, LayerTape::Input(_)))
     }
 
     /// Bytes it holds.
     pub fn bytes(&self) -> usize {
-        let layers: usize = self.layers.iter().map(LayerTape::numbers).sum();
-        let prefixes = self.prefixes.as_ref().map_or(0, Prefixes::numbers);
-        (layers + self.head.numbers() + prefixes) * size_of::<T>()
+        (self.states.numbers() + self.head.numbers()) * size_of::<T>()
     }
 }
 
@@ -59,7 +54,7 @@ impl<T: Real> LayerTape<T> {
         }
     }
 
-    fn numbers(&self) -> usize {
+    pub(super) fn numbers(&self) -> usize {
         match self {
             LayerTape::Input(input) => input.len(),
             LayerTape::Whole(steps) => steps.iter().map(Step::numbers).sum(),
