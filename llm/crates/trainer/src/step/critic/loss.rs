@@ -47,7 +47,8 @@ pub fn value_loss(value: f64, old: f64, target: f64, clip: Option<f64>) -> (f64,
     if kept.abs() > error.abs() { (0.5 * kept * kept, 0.0) } else { (0.5 * error * error, error) }
 }
 
-/// The share of the targets' variance that the values explain: `1 - Var(R - V_old) / Var(R)`; `None` if all targets are equal.
+/// The share of the targets' variance that the values explain: `1 - Var(R - V_old) / Var(R)`; `None` if all targets
+/// are equal, or a value is not finite.
 pub fn explained_variance<'a>(targets: impl Iterator<Item = &'a Targets> + Clone) -> Option<f64> {
     let pairs = || targets.clone().flat_map(|t| t.returns.iter().zip(&t.old));
     let variance = |of: fn((&f64, &f64)) -> f64| {
@@ -56,5 +57,5 @@ pub fn explained_variance<'a>(targets: impl Iterator<Item = &'a Targets> + Clone
         pairs().map(|pair| (of(pair) - mean).powi(2)).sum::<f64>() / n
     };
     let all = variance(|(target, _)| *target);
-    (all > 0.0).then(|| 1.0 - variance(|(target, old)| target - old) / all)
+    (all > 0.0).then(|| 1.0 - variance(|(target, old)| target - old) / all).filter(|share| share.is_finite())
 }

@@ -232,7 +232,7 @@ fn micro_batches_recomputed_layers_and_a_restart_change_no_bit() {
     let groups = valued(&mut whole);
     let start = saved(&whole);
     let targets = Targets::all(&groups, &SETTINGS);
-    let mut learned = |budget: usize, recompute: bool| {
+    let learned = |budget: usize, recompute: bool| {
         let mut critic = critic(5);
         critic.restore(&start).unwrap();
         let passes = Batch::new(&PROMPTS, &groups).passes(budget);
