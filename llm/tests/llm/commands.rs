@@ -325,7 +325,7 @@ fn train_takes_every_method_the_language_model_has_the_inputs_for() {
         ["tempo", "oar_p", "oar_g", "gdpo", "remax", "optimal_token_baseline", "rlsd"].map(trained)
             == [true; 7]
     );
-    assert!(!trained("ppo") && !trained("systematic_visit"));
+    assert!(trained("ppo") && !trained("prime") && !trained("systematic_visit"));
 }
 
 /// The problems are those of the run's own task, on which its accuracy was taken, from a run and from its checkpoint.

@@ -38,7 +38,7 @@ pub(super) fn objective(config: &Config) -> String {
             lora.targets.join(", ")
         );
     }
-    if let Some(critic) = CriticSettings::new(config) {
+    if let Some(critic) = CriticSettings::new(configured, config) {
         text += &described_critic(&critic);
     }
     text += "\nSettings:\n";

@@ -196,7 +196,7 @@ impl StepSettings {
             teacher: config.configured().extra_inputs().contains(&InputKind::TeacherLogps),
             parts: RewardParts::new(config),
             extra_inputs: None,
-            critic: CriticSettings::new(config),
+            critic: CriticSettings::new(config.configured(), config),
             max_logp_error: rl.max_logp_error,
         }
     }

@@ -15,6 +15,8 @@ mod loss;
 
 use std::io::Write;
 
+use grpo_lambda::group::InputKind;
+use grpo_lambda::methods::Configured;
 use grpo_lambda_decoder::model::config::EMBEDDING;
 use grpo_lambda_decoder::model::weights::{Parameters, head_name};
 use grpo_lambda_decoder::model::{Decoder, Error, Gradients, ModelConfig, Rows, ValueHead};
@@ -45,12 +47,11 @@ pub struct CriticSettings {
 }
 
 impl CriticSettings {
-    /// Those of a configuration whose method reads values; `None` for any other method.
-    pub fn new(config: &Config) -> Option<CriticSettings> {
-        let method = &config.configured().settings;
-        config.has_critic().then(|| CriticSettings {
-            gamma: method.number("gamma"),
-            lambda: method.number("lambda"),
+    /// Those of a method that reads values, with the rates and bounds of a configuration; `None` for any other method.
+    pub fn new(method: &Configured, config: &Config) -> Option<CriticSettings> {
+        method.extra_inputs().contains(&InputKind::Values).then(|| CriticSettings {
+            gamma: method.settings.number("gamma"),
+            lambda: method.settings.number("lambda"),
             clip: config.critic.clip,
             updates: config.critic.updates,
             rates: Schedule { peak: config.critic.lr, ..config.rl.learning_rates() },
