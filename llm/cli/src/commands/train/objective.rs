@@ -51,7 +51,7 @@ pub(super) fn objective(config: &Config) -> String {
     text + "\n" + &weights(configured, rl.max_new_tokens)
 }
 
-/// What the critic learns.
+/// The loss of the critic and its steps, in words.
 fn described_critic(critic: &CriticSettings) -> String {
     let CriticSettings { clip, updates, rates, .. } = critic;
     let loss = match clip {

@@ -124,7 +124,7 @@ pub struct StepSettings {
     pub parts: Option<RewardParts>,
     /// The extra inputs that the method needs besides log-probabilities.
     pub extra_inputs: Option<RequestedInputs>,
-    /// What the critic learns whose values the method reads.
+    /// Settings of the critic whose values the method reads; `None` for a method that reads none.
     pub critic: Option<CriticSettings>,
     /// The largest mean factor between the probabilities that sampler and trainer give a token.
     pub max_logp_error: f64,

@@ -1,4 +1,4 @@
-//! The states after the final norm that predict scored tokens, with their backward pass through the layers: what a head reads.
+//! The states after the final norm that predict scored tokens, which a head reads, with their backward pass through the layers.
 
 use super::prefix::Prefixes;
 use super::tape::LayerTape;

@@ -1,4 +1,4 @@
-//! What a critic learns, and by which loss.
+//! Targets and loss of a critic.
 
 use grpo_lambda::advantage::gae;
 use grpo_lambda::group::{Group, Response};
@@ -15,7 +15,7 @@ pub struct Targets {
 }
 
 impl Targets {
-    /// Those of a response with values; `None` without a reward, which teaches nothing.
+    /// The targets of a response with values; `None` without a reward, which teaches nothing.
     ///
     /// # Panics
     /// If it has no values.
@@ -28,7 +28,7 @@ impl Targets {
         Some(Targets { old, returns })
     }
 
-    /// Those of every response of a batch, in flat order.
+    /// The targets of every response of a batch, in flat order.
     pub fn all(batch: &[Group], settings: &CriticSettings) -> Vec<Option<Targets>> {
         batch.iter().flat_map(|group| &group.responses).map(|r| Targets::new(r, settings)).collect()
     }

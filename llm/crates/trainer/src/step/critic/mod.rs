@@ -31,14 +31,14 @@ pub use loss::{Targets, explained_variance, value_loss};
 /// Names of the value head in the optimiser's state.
 const HEAD: [&str; 2] = ["value_head.weight", "value_head.bias"];
 
-/// What a critic learns, and how fast.
+/// Settings of a critic's learning.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CriticSettings {
     /// Discount of the method.
     pub gamma: f64,
     /// Decay of later TD errors of the method.
     pub lambda: f64,
-    /// How far a value may move on a rollout.
+    /// The largest move of a value on a rollout that the loss rewards; `None` for no bound.
     pub clip: Option<f64>,
     /// Gradient steps on a rollout.
     pub updates: usize,
@@ -47,7 +47,7 @@ pub struct CriticSettings {
 }
 
 impl CriticSettings {
-    /// Those of a method that reads values, with the rates and bounds of a configuration; `None` for any other method.
+    /// Settings for a method that reads values, with the rates and bounds of a configuration; `None` for any other method.
     pub fn new(method: &Configured, config: &Config) -> Option<CriticSettings> {
         method.extra_inputs().contains(&InputKind::Values).then(|| CriticSettings {
             gamma: method.settings.number("gamma"),
