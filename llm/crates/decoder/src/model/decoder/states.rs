@@ -1,7 +1,6 @@
 //! The states after the final norm that predict scored tokens, which a head reads, with their backward pass through the layers.
 
-use super::prefix::Prefixes;
-use super::tape::LayerTape;
+use super::tape::StatesTape;
 use super::{Decoder, Pass};
 use crate::model::config::FINAL_NORM;
 use crate::model::error::Result;
@@ -9,25 +8,6 @@ use crate::model::gradients::Gradients;
 use crate::model::ops::buffer::Buffer;
 use crate::model::ops::{Real, norm};
 use crate::model::rows::Rows;
-
-/// The part of a forward pass below its head, for its backward pass.
-pub(super) struct StatesTape<T: Real> {
-    pub(super) rows: Rows,
-    pub(super) layers: Vec<LayerTape<T>>,
-    prefixes: Option<Prefixes<T>>,
-    /// The stream at the tokens that predict a target.
-    input: Buffer<T>,
-    /// Scales of the final norm.
-    scale: Buffer<T>,
-}
-
-impl<T: Real> StatesTape<T> {
-    pub(super) fn numbers(&self) -> usize {
-        let layers: usize = self.layers.iter().map(LayerTape::numbers).sum();
-        let prefixes = self.prefixes.as_ref().map_or(0, Prefixes::numbers);
-        layers + prefixes + self.input.len() + self.scale.len()
-    }
-}
 
 /// The stream at the tokens that predict a target, before and after the final norm.
 pub(super) struct Predicting<T: Real> {

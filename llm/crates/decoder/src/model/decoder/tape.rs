@@ -1,9 +1,10 @@
 //! The tape of a forward pass for its backward pass.
 
 use super::head::HeadTape;
-use super::states::StatesTape;
+use super::prefix::Prefixes;
 use crate::model::ops::Real;
 use crate::model::ops::buffer::Buffer;
+use crate::model::rows::Rows;
 
 /// Everything that the backward pass reads of a forward pass.
 pub struct Tape<T: Real> {
@@ -20,6 +21,25 @@ impl<T: Real> Tape<T> {
     /// Bytes it holds.
     pub fn bytes(&self) -> usize {
         (self.states.numbers() + self.head.numbers()) * size_of::<T>()
+    }
+}
+
+/// The part of a forward pass below its head, for its backward pass.
+pub(super) struct StatesTape<T: Real> {
+    pub(super) rows: Rows,
+    pub(super) layers: Vec<LayerTape<T>>,
+    pub(super) prefixes: Option<Prefixes<T>>,
+    /// The stream at the tokens that predict a target.
+    pub(super) input: Buffer<T>,
+    /// Scales of the final norm.
+    pub(super) scale: Buffer<T>,
+}
+
+impl<T: Real> StatesTape<T> {
+    pub(super) fn numbers(&self) -> usize {
+        let layers: usize = self.layers.iter().map(LayerTape::numbers).sum();
+        let prefixes = self.prefixes.as_ref().map_or(0, Prefixes::numbers);
+        layers + prefixes + self.input.len() + self.scale.len()
     }
 }
 

@@ -1,7 +1,7 @@
 //! A linear head that gives a number in place of logits: a critic's value of the state before a token.
 
 use super::Decoder;
-use super::states::StatesTape;
+use super::tape::StatesTape;
 use crate::model::error::Result;
 use crate::model::gradients::Gradients;
 use crate::model::ops::Real;
