@@ -201,7 +201,12 @@ pub fn evidence(record: &RunRecord) -> Figure {
         "clipped above",
     ]);
     let mut flat = Vec::new();
-    for (title, unit, points) in quantities {
+    let of_critic = [
+        ("Loss of the critic", "half the squared error of a value", rl("value_loss")),
+        ("Explained by the critic", "share of the variance of returns", rl("explained_variance")),
+    ];
+    let of_critic = of_critic.into_iter().filter(|_| record.config.has_critic());
+    for (title, unit, points) in quantities.into_iter().chain(of_critic) {
         match (points.is_empty(), constant(&points)) {
             (true, _) => flat.push(format!("{title}: not computed")),
             (false, Some(value)) if points.len() > 1 => {

@@ -76,6 +76,37 @@ fn a_run_is_compared_with_its_start_on_the_problems_that_training_measured() {
 }
 
 #[test]
+fn a_run_with_a_critic_logs_what_it_learns_and_draws_it() {
+    let place = Place::new();
+    // A reward by chance, so that there are returns to explain.
+    let settings = format!("{SUMS} rl.steps=3 method.name=ppo critic.updates=2 reward.coin=1").replacen(
+        "rl.steps=2 ",
+        "",
+        1,
+    );
+    train(&place, "a", &settings).output();
+    let rows: Vec<Value> =
+        place.read("a/metrics.jsonl").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let rl = rows.iter().filter(|row| row["stage"] == "rl");
+    let number =
+        |row: &Value, column: &str| row[column].as_f64().unwrap_or_else(|| panic!("{column}: {row}"));
+    for (step, row) in rl.clone().enumerate() {
+        assert!(number(row, "value_loss") > 0.0 && number(row, "critic_grad_norm") > 0.0, "{row}");
+        // The values are 0 before the critic has learned.
+        assert!(step > 0 || number(row, "explained_variance") == 0.0, "{row}");
+    }
+    assert_eq!(rl.count(), 3);
+    assert!(rows.iter().all(|row| row["stage"] == "rl" || row["value_loss"].is_null()));
+    assert_has(&place.read("a/report.html"), "Loss of the critic … Explained by the critic");
+    place.run(&format!("train --dry-run {settings}")).says("critic … packed … of the optimiser)");
+    train(&place, "b", SUMS).output();
+    assert!(
+        !place.read("b/report.html").contains("critic,")
+            && !place.read("b/metrics.csv").contains("value_loss")
+    );
+}
+
+#[test]
 fn more_steps_for_a_finished_run_name_the_option_that_gives_them() {
     let place = Place::new();
     train(&place, "run", SUMS).output();

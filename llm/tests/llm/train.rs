@@ -27,6 +27,7 @@ fn a_run_killed_again_and_again_ends_in_the_bytes_of_an_unbroken_one() {
         "task.kind=addition threads=2 sft.steps=15 rl.steps=6 method.name=systematic_rloo rl.sampling=systematic rl.entropy_target=3 rl.entropy_coef=0.01",
         "task.kind=addition threads=2 sft.steps=15 rl.steps=6 method.name=spo_tree rl.sampling=tree rl.children=2,2 rl.segment=3",
         "task.kind=addition threads=2 sft.steps=15 rl.steps=6 method.name=spo_chain rl.completions=2 rl.inner_updates=2",
+        "task.kind=addition threads=2 sft.steps=15 rl.steps=6 method.name=ppo critic.updates=2 lora.rank=4",
     ] {
         assert!(killed_again_and_again(settings) >= 2, "the run is too short to be interrupted: {settings}");
     }

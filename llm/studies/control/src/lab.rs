@@ -157,17 +157,20 @@ impl Lab {
 
     /// An engine at the start weights, and the factor of its learning rate.
     pub(crate) fn engine(&self, optimiser: Optimiser) -> Result<(CpuEngine, f64), LabError> {
-        self.engine_with(optimiser, None)
+        self.engine_with(optimiser, None, false)
     }
 
+    /// [`Lab::engine`] with a frozen reference, or with a critic, which is AdamW's whatever the policy's optimiser.
     fn engine_with(
         &self,
         optimiser: Optimiser,
         reference: Option<Parameters<f32>>,
+        critic: bool,
     ) -> Result<(CpuEngine, f64), LabError> {
-        let (adam, factor) = optimiser.settings(&self.session.config.rl_optimiser());
+        let own = self.session.config.rl_optimiser();
+        let (adam, factor) = optimiser.settings(&own);
         let model = Decoder::new(self.start.config().clone(), self.start.parameters().clone())?;
-        let setup = TrainingSetup { reference, ..TrainingSetup::new(adam) };
+        let setup = TrainingSetup { reference, critic: critic.then_some(own), ..TrainingSetup::new(adam) };
         Ok((CpuEngine::new(model, setup)?, factor))
     }
 
@@ -197,7 +200,7 @@ impl Lab {
         rate: f64,
     ) -> Result<(CpuEngine, Vec<StepRecord>), LabError> {
         let reference = settings.reference.then(|| self.start.parameters().clone());
-        let (mut engine, factor) = self.engine_with(optimiser, reference)?;
+        let (mut engine, factor) = self.engine_with(optimiser, reference, settings.critic.is_some())?;
         let rl = &self.session.config.rl;
         let context = StepContext { settings, method, ..self.session.context() };
         let mut records = Vec::new();

@@ -9,6 +9,7 @@ use grpo_lambda::group::InputKind;
 use grpo_lambda_stats::table::Cell;
 use grpo_lambda_trainer::run::progress::say;
 use grpo_lambda_trainer::step::StepSettings;
+use grpo_lambda_trainer::step::critic::CriticSettings;
 use serde::Deserialize;
 
 use super::arm::{Arm, MOST_RANDOM_REWARDS};
@@ -283,7 +284,8 @@ impl Start {
     fn execute(&self, arm: &Arm, rate: f64) -> Result<Cells, LabError> {
         let (lab, configured, advantages) = (&self.lab, arm.configured()?, arm.advantages()?);
         let reference = configured.extra_inputs().contains(&InputKind::RefLogps);
-        let settings = StepSettings { reference, ..lab.settings(configured.sets()) };
+        let critic = CriticSettings::new(&configured, &lab.session.config);
+        let settings = StepSettings { reference, critic, ..lab.settings(configured.sets()) };
         let method = match &advantages {
             Some(parts) => parts,
             None => configured.method.as_ref(),

@@ -9,7 +9,7 @@ use grpo_lambda_mdp::zoo;
 
 /// The extra inputs that no policy of `llm-train` gives; its tests compare the list of `docs/conventions.md` with what it
 /// refuses.
-const NO_TRANSFORMER: [InputKind; 2] = [InputKind::Values, InputKind::ProcessRewards];
+const NO_TRANSFORMER: [InputKind; 1] = [InputKind::ProcessRewards];
 /// The methods whose runs on a transformer are recorded in `llm/results`, or in `paper/data`.
 const RECORDED: [&str; 11] = [
     "grpo",
@@ -85,7 +85,6 @@ fn coverage() -> String {
     };
     let never: Vec<&str> = REGISTRY.iter().filter(missing).map(|spec| spec.name).collect();
     let without_a_table = without_a_table();
-    let elsewhere = never.iter().copied().filter(|name| RECORDED.contains(name));
     let samplers: Vec<String> =
         SAMPLERS.iter().map(|(how, of)| format!("{how}: {}", names(of.iter().copied()))).collect();
     [
@@ -93,8 +92,8 @@ fn coverage() -> String {
         format!("- **Not in `grpo-sim mdp`**, because a table lacks their inputs ({}): \
             {}.", without_a_table.len(), names(without_a_table)),
         format!("- **Their own sampling.** {}. All others take independent responses, wherever they run.", samplers.join(". ")),
-        format!("- **Not trained by `llm-train`** ({}), since it has no critic, no earlier visits and no process \
-            rewards: {}. The study [CHAIN](../llm/results/README.md) has a critic, and trained a transformer by {}.", never.len(), names(never.iter().copied()), names(elsewhere)),
+        format!("- **Not trained by `llm-train`** ({}), since it has no earlier visits and no process \
+            rewards: {}.", never.len(), names(never.iter().copied())),
         format!("- **With recorded training runs on a transformer** ({}): {}. No run of the others is recorded; \
             `llm-train` can train by all of them that the line above does not list, and its tests take steps with \
             each.", RECORDED.len(), names(RECORDED)),
@@ -124,7 +123,7 @@ mod tests {
         }
         let in_no_table = "because a table lacks their inputs (7): `remax`, `gdpo`, `ridge_rloo`, ";
         assert!(marks.replace("\n  ", " ").contains(in_no_table), "{marks}");
-        for never in ["ppo", "prime", "systematic_visit"] {
+        for never in ["prime", "systematic_visit"] {
             assert!(marks.contains(&format!("`{never}`")), "{never}");
         }
     }

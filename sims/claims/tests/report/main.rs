@@ -5,6 +5,7 @@
 
 mod addition;
 mod baselines;
+mod branch;
 mod chain;
 mod chain_earlier;
 mod clamp_parts;

@@ -4,6 +4,7 @@ use grpo_lambda::equation::BatchSize;
 use grpo_lambda::methods::Configured;
 use grpo_lambda::token_weights::{LOG_PROB, assumed, token_weights};
 use grpo_lambda_trainer::config::Config;
+use grpo_lambda_trainer::step::critic::CriticSettings;
 use grpo_lambda_trainer::step::extra_inputs::{describe_cost, provided, why_unavailable};
 
 /// The objective of a configuration as text.
@@ -37,6 +38,9 @@ pub(super) fn objective(config: &Config) -> String {
             lora.targets.join(", ")
         );
     }
+    if let Some(critic) = CriticSettings::new(configured, config) {
+        text += &described_critic(&critic);
+    }
     text += "\nSettings:\n";
     for (key, value) in configured.settings.entries() {
         text += &format!("  method.{key:14} {value}\n");
@@ -45,6 +49,21 @@ pub(super) fn objective(config: &Config) -> String {
         text += &format!("  note: {idle}\n");
     }
     text + "\n" + &weights(configured, rl.max_new_tokens)
+}
+
+/// The loss of the critic and its steps, in words.
+fn described_critic(critic: &CriticSettings) -> String {
+    let CriticSettings { clip, updates, rates, .. } = critic;
+    let loss = match clip {
+        Some(c) => format!("max( (V - R)^2, (clip(V, V_old - {c}, V_old + {c}) - R)^2 )"),
+        None => "(V - R)^2".to_owned(),
+    };
+    format!(
+        "Learned next to it: V, a copy of the model with a linear head, by AdamW at a rate of {}: {updates} gradient step{} a rollout on the mean over \
+         tokens of 1/2 {loss}, R = V_old + its advantage before whitening.\n",
+        rates.peak,
+        if *updates == 1 { "" } else { "s" },
+    )
 }
 
 /// Positions shown of a response, as shares of its length.
@@ -173,9 +192,15 @@ mod tests {
                 "Cost of the extra input `shifts`: one forward pass",
             ),
             (&["method.name=oar_p", "method.pfinal=last"], "P the distribution of the answer's first token"),
+            (&["method.name=prime"], "`llm-train train` refuses it: nothing in llm-train computes it."),
+            (&["method.name=ppo"], "Cost of the extra input `values`: a critic as large as the policy"),
             (
-                &["method.name=ppo"],
-                "`llm-train train` refuses it: llm-train trains no critic next to the policy.",
+                &["method.name=ppo", "critic.updates=1"],
+                "1 gradient step a rollout on the mean over tokens of 1/2 max( (V - R)^2, (clip(V, V_old - 0.2, V_old + 0.2) - R)^2 )",
+            ),
+            (
+                &["method.name=ppo", "critic.clip=none"],
+                "4 gradient steps a rollout on the mean over tokens of 1/2 (V - R)^2,",
             ),
             (
                 &["method.name=spo_chain", "method.sure=0.3", "method.beta=0.1"],

@@ -108,6 +108,17 @@ impl Rows {
         self.offsets[i + 1] - self.offsets[i] - self.scored_from[i]
     }
 
+    /// Requires a number for every scored token.
+    ///
+    /// # Panics
+    /// If there are more or fewer.
+    pub(crate) fn check_slopes(&self, slopes: &[Vec<f64>]) {
+        assert_eq!(slopes.len(), self.len(), "rows of slopes");
+        for (i, d) in slopes.iter().enumerate() {
+            assert_eq!(d.len(), self.scored(i), "scored tokens of row {i}");
+        }
+    }
+
     /// Position of every token in its row, its prefix included.
     pub fn positions(&self) -> Vec<u32> {
         let positions = |(i, pair): (usize, &[usize])| {

@@ -37,6 +37,9 @@ fn reason(config: &Config, key: &str) -> Option<String> {
         // Supervised steps are skipped by the same rule.
         "rl" if name == "max_nan_steps" && config.sft.steps > 0 => None,
         "rl" if name != "max_new_tokens" => steps("rl", config.rl.steps),
+        "critic" if !config.has_critic() => Some(format!("method.name={}", config.method)),
+        "critic" if name == "clip" && config.critic.updates == 1 => Some("critic.updates=1".to_owned()),
+        "critic" => steps("rl", config.rl.steps),
         "rollout" if name != "engine" && config.rollout.is_none() => Some("rollout.engine=local".to_owned()),
         "memory" | "gpu" if matches!(name, "optimiser" | "trust" | "recompute_layers") => {
             let candle = (config.engine == EngineKind::Candle).then_some("engine=candle");

@@ -34,8 +34,8 @@ pub use presets::{PRESETS, Preset};
 pub use rollout::{RolloutConfig, rollout_url};
 pub use sampling::{Branching, Sampling, StepStart, TREE_METHODS};
 pub use sections::{
-    AdamConfig, CheckpointConfig, ENGINES, EvalConfig, GpuConfig, MemoryConfig, ModelShape, ModelSource,
-    RlConfig, SftConfig, fields,
+    AdamConfig, CheckpointConfig, CriticConfig, ENGINES, EvalConfig, GpuConfig, MemoryConfig, ModelShape,
+    ModelSource, RlConfig, SftConfig, fields,
 };
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,6 +43,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use grpo_lambda::group::InputKind;
 use grpo_lambda::methods::Configured;
 use grpo_lambda::settings::did_you_mean;
 use grpo_lambda_decoder::disk::read_regular_text;
@@ -84,6 +85,7 @@ pub struct Config {
     pub adam: AdamConfig,
     pub sft: SftConfig,
     pub rl: RlConfig,
+    pub critic: CriticConfig,
     /// The server that samples, if any.
     pub rollout: Option<RolloutConfig>,
     pub reward: RewardConfig,
@@ -207,6 +209,11 @@ impl Config {
     /// The method with its settings.
     pub fn configured(&self) -> &Configured {
         &self.configured
+    }
+
+    /// True if a critic learns next to the policy: the method reads its values.
+    pub fn has_critic(&self) -> bool {
+        self.configured().extra_inputs().contains(&InputKind::Values)
     }
 
     /// A line for each changed setting of the method that has no effect given the others.

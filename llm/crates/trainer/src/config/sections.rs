@@ -87,6 +87,7 @@ pub fn fields() -> impl Iterator<Item = &'static Field> {
         AdamConfig::FIELDS,
         SftConfig::FIELDS,
         RlConfig::FIELDS,
+        CriticConfig::FIELDS,
         RolloutFields::FIELDS,
         RewardFields::FIELDS,
         EvalConfig::FIELDS,
@@ -245,6 +246,17 @@ section! {
         dynamic_band: Option<[f64; 2]> = ValueKind::Optional(&ValueKind::Range), "none", "with rl.dynamic_sampling, the groups to keep: those whose mean reward is from one number to the other, as in 0.1,0.9, for rewards that are not 0 or 1; none: those with both right and wrong responses";
         max_nan_steps: u64 = integer(1, ANY), "3", "consecutive steps skipped for a NaN gradient before the run stops";
         max_logp_error: f64 = number(1.0, f64::INFINITY), "1.05", "where sampler and trainer round differently (on a card, or with another rollout.engine): the factor between their probabilities of a token, on average, above which the run stops";
+    }
+}
+
+#[rustfmt::skip]
+section! {
+    /// The critic of a method that reads values.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct CriticConfig in "critic." {
+        lr: f64 = ValueKind::Positive, "0.001", "peak learning rate of the critic: a copy of the model that RL starts from, with a linear head, that learns next to the policy where the method reads values (method.name=ppo), on the CPU only; warm-up, schedule and largest gradient norm are those of rl";
+        updates: usize = integer(1, 1000), "4", "gradient steps of the critic per sampled batch; the policy takes rl.inner_updates";
+        clip: Option<f64> = ValueKind::Optional(&ValueKind::Positive), "0.2", "how far a value may move on a sampled batch before its loss stops falling (verl and TRL cliprange_value); none: no bound";
     }
 }
 

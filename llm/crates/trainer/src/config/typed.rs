@@ -8,7 +8,8 @@ use grpo_lambda_decoder::generate::{MAX_TEMPERATURE, MIN_TEMPERATURE};
 use grpo_lambda_decoder::lora::LoraSettings;
 
 use super::sections::{
-    AdamConfig, ColumnFields, LoraFields, ModelFields, RewardFields, RolloutFields, RunFields, TaskFields,
+    AdamConfig, ColumnFields, CriticConfig, LoraFields, ModelFields, RewardFields, RolloutFields, RunFields,
+    TaskFields,
 };
 use super::{
     CheckpointConfig, Config, ConfigError, EvalConfig, GpuConfig, METHOD_NAME, MemoryConfig, ModelShape,
@@ -38,6 +39,7 @@ pub(super) fn read(values: BTreeMap<String, String>, configured: Configured) -> 
         rollout: rollout::read(RolloutFields::read(&values))?,
         reward: rewards::read(RewardFields::read(&values), &rl, &values)?,
         rl,
+        critic: CriticConfig::read(&values),
         eval: checked(EvalConfig::read(&values))?,
         checkpoint: CheckpointConfig::read(&values),
         method: values[METHOD_NAME].clone(),

@@ -44,6 +44,8 @@ pub struct StepShape {
     pub micro_batch_tokens: usize,
     /// True if a frozen reference model scores the responses (beta is not 0).
     pub reference: bool,
+    /// True if a critic learns next to the policy.
+    pub critic: bool,
     /// True if the optimiser uses compensated summation.
     pub compensated: bool,
     /// True if responses are sampled in this process, false if a server samples them.
@@ -64,6 +66,7 @@ impl StepShape {
             slots: config.memory.slots,
             micro_batch_tokens: config.memory.micro_batch_tokens,
             reference: config.configured().extra_inputs().contains(&InputKind::RefLogps),
+            critic: config.has_critic(),
             compensated: config.adam.compensated,
             sampled_here: config.rollout.is_none(),
             evaluated: config.eval.n,
@@ -223,7 +226,25 @@ fn state(c: &ModelConfig, step: &StepShape, lora: Option<&LoraSettings>) -> Vec<
             item("reference", F32 * n, format!("4 x {n} (what is adapted, put aside while it is asked)"))
         }
     }));
+    state.extend(step.critic.then(|| critic(c, parameters, copies)));
     state
+}
+
+/// A critic: weights, their packed form, gradients and optimiser of a copy of the model, whose output matrix nothing trains unless it is the
+/// embedding.
+fn critic(c: &ModelConfig, parameters: usize, copies: usize) -> MemoryItem {
+    let matrix = c.vocab_size * c.hidden_size;
+    let value_head = c.hidden_size + 1;
+    // Tied, the output matrix has a gradient of its own; else it has none, and no optimiser.
+    let (gradients, trained) = match c.tie_word_embeddings {
+        true => (parameters + matrix, parameters + value_head),
+        false => (parameters - matrix, parameters - matrix + value_head),
+    };
+    let packed = packed(c);
+    let formula = format!(
+        "4 x ({parameters} weights + {packed} packed + {gradients} gradients + {copies} x {trained} of the optimiser)"
+    );
+    item("critic", F32 * (parameters + packed + gradients + copies * trained), formula)
 }
 
 /// Memory held while responses are sampled, in a step or in an evaluation, whichever takes more.

@@ -8,6 +8,7 @@ use std::ops::Range;
 use grpo_lambda::group::{Group, Response};
 use grpo_lambda_decoder::model::{Error, ForwardOptions, Rows, TokenScores};
 
+use crate::step::critic::Critic;
 use crate::step::engine::Engine;
 
 /// The responses of a batch with the index of their group, in flat order.
@@ -51,6 +52,11 @@ impl<'a> Batch<'a> {
         parts
     }
 
+    /// All rows, micro-batch by micro-batch.
+    pub fn passes(&self, budget: usize) -> Vec<Rows> {
+        self.parts(budget).into_iter().map(|part| self.rows(part)).collect()
+    }
+
     /// The rows of the responses `part`, scored from the response on.
     pub fn rows(&self, part: Range<usize>) -> Rows {
         let mut rows = Rows::new();
@@ -80,8 +86,7 @@ pub fn score_with_reference(
     budget: usize,
     options: ForwardOptions,
 ) -> Result<(), Error> {
-    let packed = Batch::new(prompts, batch);
-    let parts: Vec<Rows> = packed.parts(budget).into_iter().map(|part| packed.rows(part)).collect();
+    let parts = Batch::new(prompts, batch).passes(budget);
     let scored = engine.score_reference(&parts, options)?.into_iter().flat_map(|s| s.logps);
     for (response, logps) in batch.iter_mut().flat_map(|g| &mut g.responses).zip(scored) {
         response.ref_logps = Some(logps);
@@ -101,6 +106,20 @@ pub fn score_entropies(
     let entropies = scored.into_iter().flat_map(|s| s.entropies);
     for (response, entropies) in batch.iter_mut().flat_map(|g| &mut g.responses).zip(entropies) {
         response.extra_inputs.entropies = Some(entropies);
+    }
+    Ok(())
+}
+
+/// Writes a critic's values of the states before the responses' tokens into the responses, at most `budget` tokens per forward pass.
+pub fn score_values(
+    critic: &Critic,
+    prompts: &[&[u32]],
+    batch: &mut [Group],
+    budget: usize,
+) -> Result<(), Error> {
+    let values = critic.values(&Batch::new(prompts, batch).passes(budget))?;
+    for (response, values) in batch.iter_mut().flat_map(|g| &mut g.responses).zip(values) {
+        response.extra_inputs.values = Some(values);
     }
     Ok(())
 }

@@ -12,6 +12,7 @@
 //! | `tree` | groups that are the leaves of a tree |
 //! | `completions` | completions of prefixes, which give steps their values |
 //! | [`extra_inputs`] | further passes whose results a method reads |
+//! | [`critic`] | a value model that learns next to the policy |
 //! | [`sft`] | a supervised step |
 //! | [`engine`] | models in training on a device |
 //!
@@ -19,6 +20,7 @@
 //! and in the [`Observer`] that watches.
 
 mod completions;
+pub mod critic;
 pub mod engine;
 pub mod extra_inputs;
 pub mod micro_batch;
@@ -41,6 +43,7 @@ use grpo_lambda_grade::Gold;
 use crate::config::{Branching, Config, MemoryConfig};
 use crate::input::stops::Stops;
 use crate::input::tokens::ModelTokenizer;
+use critic::CriticSettings;
 use engine::WeightFollower;
 use extra_inputs::{ForwardSettings, InputCost, InputError, InputRequest};
 use serde_json::Value;
@@ -131,6 +134,8 @@ pub struct StepSettings {
     pub parts: Option<RewardParts>,
     /// The extra inputs that the method needs besides log-probabilities.
     pub extra_inputs: Option<RequestedInputs>,
+    /// Settings of the critic whose values the method reads; `None` for a method that reads none.
+    pub critic: Option<CriticSettings>,
     /// The largest mean factor between the probabilities that sampler and trainer give a token.
     pub max_logp_error: f64,
 }
@@ -203,6 +208,7 @@ impl StepSettings {
             teacher: config.configured().extra_inputs().contains(&InputKind::TeacherLogps),
             parts: RewardParts::new(config),
             extra_inputs: None,
+            critic: CriticSettings::new(config.configured(), config),
             max_logp_error: rl.max_logp_error,
         }
     }
@@ -268,6 +274,8 @@ pub enum Phase {
     Prompts,
     /// The weights move, and the gradient is cleared.
     Optimiser,
+    /// The critic learns.
+    Critic,
 }
 
 /// Watches a step; `()` does not. An observer changes no result.

@@ -139,6 +139,11 @@ impl StepContext<'_> {
                 micro_batch::score_teacher(engine, &answered, &mut groups, budget, options)
             })?;
         }
+        if let Some(critic) = engine.critic() {
+            observed(self.observer, Phase::ExtraInputs, || {
+                Ok::<_, PolicyError>(micro_batch::score_values(critic, &ids(&prompts), &mut groups, budget)?)
+            })?;
+        }
         if let (Some(extra_inputs), Some(model)) = (&settings.extra_inputs, engine.input_model()) {
             input_cost += observed(self.observer, Phase::ExtraInputs, || {
                 Ok::<_, PolicyError>(settings.collect_inputs(

@@ -11,6 +11,7 @@ use grpo_lambda_decoder::mismatch::Mismatch;
 use grpo_lambda_decoder::model::ForwardOptions;
 use grpo_lambda_decoder::optim::StepOutcome;
 
+use super::critic::{CriticReport, Targets};
 use super::engine::{Engine, Tape};
 use super::sample::Rollout;
 use super::tree::OnTree;
@@ -27,6 +28,8 @@ pub struct StepReport {
     pub mismatch: Mismatch,
     /// The learning rate.
     pub rate: f64,
+    /// The outcome of the critic's steps, if there is one.
+    pub critic: Option<CriticReport>,
 }
 
 impl StepReport {
@@ -38,19 +41,27 @@ impl StepReport {
 }
 
 impl StepContext<'_> {
-    /// Moves the weights on a rollout: credit once, then as many gradient steps as the settings say.
+    /// Moves the weights on a rollout: credit once, then as many gradient steps as the settings say. Then the critic learns, if there is one.
     pub fn step(
         &self,
         engine: &mut dyn Engine,
         rollout: &Rollout,
         rate: f64,
     ) -> Result<StepReport, PolicyError> {
-        let mut policy = LlmPolicy::new(engine, *self, rollout, rate);
+        let mut policy = LlmPolicy::new(&mut *engine, *self, rollout, rate);
         let (prompts, groups) = (&rollout.prompts, &rollout.groups);
         let on_tree = OnTree { method: self.method, segments: &rollout.segments };
         let method: &dyn Method = if rollout.segments.is_empty() { self.method } else { &on_tree };
         let metrics = learner::update(&mut policy, method, prompts, groups, self.settings.inner_updates)?;
-        Ok(policy.report(metrics))
+        let report = policy.report(metrics);
+        let (Some(settings), Some(critic)) = (&self.settings.critic, engine.critic_mut()) else {
+            return Ok(report);
+        };
+        let (rate, memory) = (settings.rates.rate(rollout.step), self.settings.memory);
+        let passes = micro_batch::Batch::new(&ids(prompts), groups).passes(memory.micro_batch_tokens);
+        let targets = Targets::all(groups, settings);
+        let learn = || critic.learn(&passes, &targets, (settings, memory.recompute_layers), rate);
+        Ok(StepReport { critic: Some(observed(self.observer, Phase::Critic, learn)?), ..report })
     }
 }
 
@@ -90,7 +101,8 @@ impl<'a> LlmPolicy<'a> {
 
     /// The report of all updates so far.
     pub fn report(self, metrics: Metrics) -> StepReport {
-        StepReport { metrics, updates: self.updates, mismatch: self.mismatch.get(), rate: self.rate }
+        let (mismatch, rate) = (self.mismatch.get(), self.rate);
+        StepReport { metrics, updates: self.updates, mismatch, rate, critic: None }
     }
 
     /// Compares the log-probabilities that sampler and trainer give the responses `part`.

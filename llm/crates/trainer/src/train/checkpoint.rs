@@ -19,6 +19,8 @@ const MODEL: [&str; 2] = ["model.safetensors", "config.json"];
 const REFERENCE: [&str; 2] = ["reference/model.safetensors", "reference/config.json"];
 /// A safetensors file by another ending: engines such as vLLM read every `.safetensors` of a directory as weights.
 pub(super) const OPTIMISER: &str = "optimiser.state";
+/// The weights and the optimiser of a critic.
+pub(super) const CRITIC: &str = "critic.state";
 
 impl Run<'_> {
     /// Writes the checkpoint after the steps done so far.
@@ -70,15 +72,17 @@ impl Run<'_> {
                     writer.file(&under, &AdapterBase::new(&frozen).to_bytes())?;
                 }
             }
-            writer.stream(OPTIMISER, |to| {
-                engine.write_optimiser(to).map_err(|e| match e {
-                    WriteStateError::Write(source) => {
-                        let path = directory.join(OPTIMISER);
-                        TrainError::Run(RunError::Io(DiskError { action: "write", path, source }))
-                    }
-                    WriteStateError::Device(e) => TrainError::Model(model::Error::Device(e)),
-                })
-            })?;
+            let refused = |file: &str, e: WriteStateError| match e {
+                WriteStateError::Write(source) => {
+                    let path = directory.join(file);
+                    TrainError::Run(RunError::Io(DiskError { action: "write", path, source }))
+                }
+                WriteStateError::Device(e) => TrainError::Model(model::Error::Device(e)),
+            };
+            writer.stream(OPTIMISER, |to| engine.write_optimiser(to).map_err(|e| refused(OPTIMISER, e)))?;
+            if let Some(critic) = engine.critic() {
+                writer.stream(CRITIC, |to| critic.write(to).map_err(|e| refused(CRITIC, e)))?;
+            }
             for (name, bytes) in session.tokens.files() {
                 writer.file(name, bytes)?;
             }

@@ -9,6 +9,7 @@ use crate::config::Config;
 use crate::eval::Evaluation;
 use crate::plan::memory::peak_rss_mib;
 use crate::reward::{RewardBreakdown, RewardComponent};
+use crate::step::critic::CriticReport;
 use crate::step::sft::SftReport;
 use crate::step::{Rollout, StepReport};
 
@@ -97,6 +98,30 @@ row! {
         eval_low,
         #[doc = "upper end of the same"]
         eval_high,
+    }
+}
+
+row! {
+    /// The columns of a run with a critic, after all others.
+    struct CriticMetrics {
+        #[doc = "loss of the critic on the step's responses before it learns from them: half the squared error of a value, on average over tokens"]
+        value_loss,
+        #[doc = "share of the variance of the critic's targets that its values explain: 1 where they are equal, 0 for a constant, less for values worse than that; empty when the targets are all equal"]
+        explained_variance,
+        #[doc = "Euclidean norm of the gradient of the critic before clipping, in its first step on the responses; empty when that was skipped"]
+        critic_grad_norm,
+    }
+}
+
+impl CriticMetrics {
+    /// The row of a critic's steps on a rollout.
+    pub(super) fn new(report: &CriticReport) -> Self {
+        let norm = match report.updates.first() {
+            Some(StepOutcome::Applied { grad_norm, .. }) => Some(*grad_norm),
+            Some(StepOutcome::Skipped { .. }) | None => None,
+        };
+        let value_loss = (!report.updates.is_empty()).then_some(report.loss);
+        CriticMetrics { value_loss, explained_variance: report.explained, critic_grad_norm: norm }
     }
 }
 
@@ -214,12 +239,14 @@ fn writes_others(config: &Config) -> bool {
     config.rl.branching().is_some() || config.step_start().is_some()
 }
 
-/// The columns of [`RewardMetrics`]: one for each component with a weight, and [`STUCK_COLUMN`]; then [`COEF_COLUMN`] and [`SAMPLED_COLUMN`], if there
-/// are such.
+/// The columns of [`RewardMetrics`]: one for each component with a weight, and [`STUCK_COLUMN`]; then [`COEF_COLUMN`], [`SAMPLED_COLUMN`] and
+/// those of [`CriticMetrics`], if there are any.
 pub(super) fn further_columns(config: &Config) -> Vec<&'static str> {
     let rewards = config.reward.active().map(|(_, component)| component.column).chain([STUCK_COLUMN]);
     let coef = config.rl.entropy_target.map(|_| COEF_COLUMN);
-    rewards.chain(coef).chain(writes_others(config).then_some(SAMPLED_COLUMN)).collect()
+    let critic = if config.has_critic() { CriticMetrics::COLUMNS } else { &[] };
+    let sampled = writes_others(config).then_some(SAMPLED_COLUMN);
+    rewards.chain(coef).chain(sampled).chain(critic.iter().copied()).collect()
 }
 
 /// The components of the reward in a step: the columns after those of [`StepMetrics`], which depend on the configuration.

@@ -157,7 +157,8 @@ impl<'e> Session<'e> {
         // The adapters of the two stages start from different seeds.
         let seed = seed.wrapping_add(number);
         let (place, lora) = (memory.optimiser, lora.clone());
-        let setup = TrainingSetup { adam, place, lora, reference, seed };
+        let critic = (stage == Stage::Rl && self.config.has_critic()).then(|| adam.clone());
+        let setup = TrainingSetup { adam, place, lora, reference, seed, critic };
         let start = EngineStart { shape: &self.shape, parameters, setup };
         Ok(self.engines.engine(&self.config, &self.device, start)?)
     }

@@ -7,10 +7,10 @@ use grpo_lambda_decoder::model::weights::{self, Parameters};
 use grpo_lambda_decoder::optim::StepOutcome;
 
 use super::Run;
-use super::checkpoint::OPTIMISER;
+use super::checkpoint::{CRITIC, OPTIMISER};
 use super::error::TrainError;
 use super::evaluation::describe_accuracy;
-use super::metrics::{COEF_COLUMN, StepMetrics, Timing, sampled_tokens};
+use super::metrics::{COEF_COLUMN, CriticMetrics, StepMetrics, Timing, sampled_tokens};
 use crate::problems::Stage;
 use crate::run::progress::Progress;
 use crate::run::{Checkpoint, stop};
@@ -39,6 +39,9 @@ impl<'a> Run<'a> {
         let mut engine = session.engine_at(stage, parameters, frozen)?;
         if let Some(c) = from {
             engine.restore_optimiser(&c.read(OPTIMISER)?)?;
+            if let Some(critic) = engine.critic_mut() {
+                critic.restore(&c.read(CRITIC)?)?;
+            }
         }
         self.stored_reference = from.cloned();
         Ok(engine)
@@ -228,7 +231,9 @@ impl<'a> Run<'a> {
         }
         let coef = adapted.map(|(coef, _)| (COEF_COLUMN, coef));
         let written = sampled_tokens(&session.config, &rollout);
-        let row: Vec<_> = metrics.entries().chain(rewards.entries()).chain(coef).chain(written).collect();
+        let critic = report.critic.iter().flat_map(|critic| CriticMetrics::new(critic).entries());
+        let row = metrics.entries().chain(rewards.entries()).chain(coef).chain(written).chain(critic);
+        let row: Vec<_> = row.collect();
         let tokens = rollout.groups.iter().flat_map(|g| &g.responses).map(|r| r.len()).sum();
         let timing: Vec<_> = Timing::new(elapsed, sampled, tokens).entries().collect();
         self.dir.record("rl", step, &row, &timing)?;

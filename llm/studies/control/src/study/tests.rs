@@ -105,6 +105,19 @@ fn a_protocol_runs_to_the_same_rows_wherever_it_stopped() {
     assert_eq!(std::fs::read_to_string(&file).expect("there"), text);
 }
 
+/// Values are the critic's: without one the method would have none.
+#[test]
+fn an_arm_that_reads_values_trains_a_critic() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("rows.csv");
+    let arm: Arm = toml::from_str("method = \"ppo\"\nrate = 0.01\n").expect("an arm");
+    let settings = words(&format!("{SMALL} reward.accuracy=0 reward.coin=1"));
+    let (arms, selection, evaluation) = (vec![arm], Vec::new(), vec![2]);
+    let protocol = Protocol { settings, arms, selection, evaluation, ..committed("systematic.toml") };
+    go_on(&protocol, "x.toml", &file).expect("it runs");
+    assert_eq!(std::fs::read_to_string(&file).expect("written").lines().count(), 2 + 1);
+}
+
 #[test]
 fn the_chosen_rate_is_the_best_on_selection_seeds_once_all_are_there() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -5,7 +5,7 @@ use super::pairs::Pair;
 use super::row::{Mode, Regions, Row, Share, corrections, mean_cosine, mean_share, methods};
 use crate::atlas::entries::BASELINE;
 use crate::experiment::CASES;
-use crate::experiments::common::chart::grouped;
+use crate::experiments::common::grouped;
 use crate::experiments::common::record::{Record, table};
 use crate::experiments::common::{distinct, heat, mean};
 use crate::figure::{Axis, Figure, Panel};

@@ -12,9 +12,6 @@ use crate::model::weights;
 
 /// The end of a forward pass, for its backward pass.
 pub(super) struct HeadTape<T> {
-    /// The stream at the tokens that predict a target.
-    input: Buffer<T>,
-    scale: Buffer<T>,
     normed: Buffer<T>,
     /// Output of [`log_prob::forward`].
     saved: Buffer<T>,
@@ -23,8 +20,7 @@ pub(super) struct HeadTape<T> {
 
 impl<T: Real> HeadTape<T> {
     pub(super) fn numbers(&self) -> usize {
-        let HeadTape { input, scale, normed, saved, .. } = self;
-        [input, scale, normed, saved].iter().map(|buffer| buffer.len()).sum()
+        self.normed.len() + self.saved.len()
     }
 }
 
@@ -59,18 +55,16 @@ impl<T: Real> Decoder<T> {
         dx
     }
 
-    /// Log-probabilities and entropies of the scored tokens, from the stream after the last layer.
+    /// Log-probabilities and entropies of the scored tokens, from the states after the final norm that predict them.
     pub(super) fn log_probs(
         &self,
         rows: &Rows,
-        x: &[T],
+        normed: Buffer<T>,
         options: ForwardOptions,
     ) -> (TokenScores, HeadTape<T>) {
         let ForwardOptions { temperature, entropy, .. } = options;
         let (h, v) = (self.config.hidden_size, self.config.vocab_size);
-        let (places, targets) = rows.targets();
-        let input = self.streams_at(&places, x);
-        let (normed, scale) = self.norm(&self.final_norm(), &input);
+        let (_, targets) = rows.targets();
         let mut saved = self.pool.zeros(4 * targets.len());
         let (pool, head, it) = (&self.pool, self.head.panels(), inverse(temperature));
         log_prob::forward(pool, &normed, h, head, v, &targets, it, entropy, &mut saved);
@@ -84,10 +78,10 @@ impl<T: Real> Decoder<T> {
                 scores.entropies.push(entropies);
             }
         }
-        (scores, HeadTape { input, scale, normed, saved, inverse_temperature: it })
+        (scores, HeadTape { normed, saved, inverse_temperature: it })
     }
 
-    /// The gradient in the stream after the last layer of the log-probabilities weighted by `slopes`.
+    /// The gradient in the states after the final norm of the log-probabilities weighted by `slopes`.
     pub(super) fn log_probs_backward(
         &self,
         rows: &Rows,
@@ -95,20 +89,14 @@ impl<T: Real> Decoder<T> {
         slopes: (&[T], &[T]),
         gradients: &mut Gradients<T>,
     ) -> Buffer<T> {
-        let HeadTape { input, scale, normed, saved, inverse_temperature: it } = tape;
+        let HeadTape { normed, saved, inverse_temperature: it } = tape;
         let h = self.config.hidden_size;
-        let (places, targets) = rows.targets();
+        let (_, targets) = rows.targets();
         let mut dnormed = self.pool.take(normed.len());
         let (pool, head, dhead) = (&self.pool, self.head.panels(), gradients.head());
         let weight = self.weight(weights::head_name(&self.config));
         log_prob::backward(pool, &normed, h, head, weight, &targets, it, &saved, slopes, dhead, &mut dnormed);
-        drop((normed, saved));
-        let norm = self.final_norm();
-        if let Some(dw) = gradients.get(FINAL_NORM) {
-            norm_op::backward_weight(&norm, 0..1, &input, &scale, &dnormed, dw);
-        }
-        norm_op::backward(&norm, &input, &scale, &mut dnormed);
-        self.spread(&places, &dnormed, rows.tokens().len())
+        dnormed
     }
 
     /// The gradient in the stream after the last layer of a function of the logits that predict the scored tokens; `slope` takes

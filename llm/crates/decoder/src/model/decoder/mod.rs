@@ -7,7 +7,9 @@
 //! | --- | --- |
 //! | `layer` | the interpreter of a layer's program |
 //! | `linear` | its linear maps |
-//! | `head` | from the stream after the last layer to logits and log-probabilities |
+//! | `states` | the states after the final norm that predict scored tokens, which every head reads |
+//! | `head` | from these states to logits and log-probabilities |
+//! | `value` | from these states to a number, by a head of a critic |
 //! | `tape` | the tape of a forward pass |
 //! | `prefix` | prefixes that rows share |
 
@@ -15,10 +17,13 @@ mod head;
 mod layer;
 mod linear;
 mod prefix;
+mod states;
 mod tape;
+mod value;
 
 pub(super) use tape::LayerTape;
 pub use tape::Tape;
+pub use value::{ValueHead, ValueTape};
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -227,7 +232,7 @@ impl<T: Real> Decoder<T> {
         in_pool(|| {
             let pass = self.pass(rows)?;
             let x = self.stream(&pass, self.embed(rows.tokens()));
-            Ok(self.log_probs(rows, &x, options).0)
+            Ok(self.log_probs(rows, self.predicting(rows, &x).normed, options).0)
         })
     }
 
@@ -237,10 +242,9 @@ impl<T: Real> Decoder<T> {
     /// When the rows do not suit the model.
     pub fn forward(&self, rows: &Rows, options: ForwardOptions) -> Result<(TokenScores, Tape<T>)> {
         in_pool(|| {
-            let pass = self.pass(rows)?;
-            let (x, layers) = self.taped_stream(&pass, self.embed(rows.tokens()), options.recompute);
-            let (scores, head) = self.log_probs(rows, &x, options);
-            Ok((scores, Tape { rows: rows.clone(), layers, head, prefixes: pass.prefixes }))
+            let (normed, states) = self.taped_states(rows, options.recompute)?;
+            let (scores, head) = self.log_probs(rows, normed, options);
+            Ok((scores, Tape { states, head }))
         })
     }
 
@@ -288,22 +292,14 @@ impl<T: Real> Decoder<T> {
         dentropies: Option<&[Vec<f64>]>,
         gradients: &mut Gradients<T>,
     ) {
-        let Tape { rows, layers, head, prefixes } = tape;
+        let Tape { states, head } = tape;
         let flat = |slopes: &[Vec<f64>]| -> Vec<T> {
-            assert_eq!(slopes.len(), rows.len(), "rows of d loss / d log-probability");
-            for (i, d) in slopes.iter().enumerate() {
-                assert_eq!(d.len(), rows.scored(i), "scored tokens of row {i}");
-            }
+            states.rows.check_slopes(slopes);
             slopes.iter().flatten().map(|&d| T::from_f64(d)).collect()
         };
         let (slopes, of_entropy) = (flat(dlogps), dentropies.map_or(Vec::new(), flat));
-        let dx = self.log_probs_backward(&rows, head, (&slopes, &of_entropy), gradients);
-        let numbers = self.layer.heads.cached();
-        let (tokens, depth) = (rows.tokens().len(), self.config.num_hidden_layers);
-        let sum = |prefix: &Vec<u32>| gradients.pending(tokens, prefix, depth, numbers);
-        let sums = rows.prefixes().iter().map(sum).collect();
-        let pass = Pass { prefixes, sums, ..self.pass_of(&rows) };
-        self.stream_backward(layers, &pass, dx, gradients);
+        let dnormed = self.log_probs_backward(&states.rows, head, (&slopes, &of_entropy), gradients);
+        self.states_backward(states, dnormed, gradients);
     }
 
     /// From the gradient `dx` of the stream after the last layer to those of the parameters before it.

@@ -8,23 +8,38 @@ use crate::model::rows::Rows;
 
 /// Everything that the backward pass reads of a forward pass.
 pub struct Tape<T: Real> {
-    pub(super) rows: Rows,
-    pub(super) layers: Vec<LayerTape<T>>,
+    pub(super) states: StatesTape<T>,
     pub(super) head: HeadTape<T>,
-    pub(super) prefixes: Option<Prefixes<T>>,
 }
 
 impl<T: Real> Tape<T> {
     /// True if layers are recomputed: see [`ForwardOptions`](super::ForwardOptions).
     pub fn recomputes(&self) -> bool {
-        self.layers.iter().any(|layer| matches!(layer, LayerTape::Input(_)))
+        self.states.layers.iter().any(|layer| matches!(layer, LayerTape::Input(_)))
     }
 
     /// Bytes it holds.
     pub fn bytes(&self) -> usize {
+        (self.states.numbers() + self.head.numbers()) * size_of::<T>()
+    }
+}
+
+/// The part of a forward pass below its head, for its backward pass.
+pub(super) struct StatesTape<T: Real> {
+    pub(super) rows: Rows,
+    pub(super) layers: Vec<LayerTape<T>>,
+    pub(super) prefixes: Option<Prefixes<T>>,
+    /// The stream at the tokens that predict a target.
+    pub(super) input: Buffer<T>,
+    /// Scales of the final norm.
+    pub(super) scale: Buffer<T>,
+}
+
+impl<T: Real> StatesTape<T> {
+    pub(super) fn numbers(&self) -> usize {
         let layers: usize = self.layers.iter().map(LayerTape::numbers).sum();
         let prefixes = self.prefixes.as_ref().map_or(0, Prefixes::numbers);
-        (layers + self.head.numbers() + prefixes) * size_of::<T>()
+        layers + prefixes + self.input.len() + self.scale.len()
     }
 }
 
@@ -59,7 +74,7 @@ impl<T: Real> LayerTape<T> {
         }
     }
 
-    fn numbers(&self) -> usize {
+    pub(super) fn numbers(&self) -> usize {
         match self {
             LayerTape::Input(input) => input.len(),
             LayerTape::Whole(steps) => steps.iter().map(Step::numbers).sum(),

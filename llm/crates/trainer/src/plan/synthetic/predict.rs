@@ -133,7 +133,7 @@ impl Observer for Count<'_> {
                 return Ok(());
             }
             // A method that asks for some is refused; a device has the gradients of prompts with those of their rows.
-            Phase::ExtraInputs | Phase::Prompts => return Ok(()),
+            Phase::ExtraInputs | Phase::Prompts | Phase::Critic => return Ok(()),
             Phase::Reference => ("reference", &mut work.reference),
             Phase::Forward => ("forward", &mut work.forward),
             Phase::Backward => ("backward", &mut work.backward),

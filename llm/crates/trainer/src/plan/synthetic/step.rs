@@ -91,7 +91,7 @@ impl Observer for PhaseClock<'_> {
             Phase::Prompts => phases.prompts += seconds,
             Phase::Optimiser => phases.optimiser += seconds,
             // A method that asks for some is refused.
-            Phase::ExtraInputs => {}
+            Phase::ExtraInputs | Phase::Critic => {}
         }
         self.phases.set(phases);
         Ok(())

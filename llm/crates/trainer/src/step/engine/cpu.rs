@@ -12,6 +12,7 @@ use grpo_lambda_decoder::model::{
 use grpo_lambda_decoder::optim::{AdamW, OptimError, StepOutcome, WriteStateError};
 
 use super::{Engine, Tape, TrainingSetup};
+use crate::step::critic::Critic;
 
 /// A decoder in training. With an adapter, the optimiser holds its matrices and the decoder computes with the merged weights.
 pub struct CpuEngine {
@@ -23,6 +24,7 @@ pub struct CpuEngine {
     recomputes: bool,
     reference: Option<Decoder<f32>>,
     lora: Option<Lora>,
+    critic: Option<Critic>,
 }
 
 impl CpuEngine {
@@ -30,6 +32,8 @@ impl CpuEngine {
     pub fn new(model: Decoder<f32>, setup: TrainingSetup) -> Result<Self, Error> {
         let shape = model.config().clone();
         let reference = setup.reference.map(|p| Decoder::new(shape.clone(), p)).transpose()?;
+        let critic =
+            setup.critic.map(|adam| Critic::new(&shape, model.parameters().clone(), adam)).transpose()?;
         let lora = match setup.lora {
             Some(settings) => Some(Lora::new(settings, &model)?),
             None => None,
@@ -45,7 +49,7 @@ impl CpuEngine {
             Some(lora) => Gradients::new(&shape, |name| lora.adapts(name)),
             None => Gradients::new(&shape, |_| true),
         };
-        Ok(CpuEngine { model, optimiser, gradients, recomputes: false, reference, lora })
+        Ok(CpuEngine { model, optimiser, gradients, recomputes: false, reference, lora, critic })
     }
 
     /// The accumulated gradient, that of shared prompts included.
@@ -172,5 +176,13 @@ impl Engine for CpuEngine {
 
     fn input_model(&self) -> Option<&Decoder<f32>> {
         Some(&self.model)
+    }
+
+    fn critic(&self) -> Option<&Critic> {
+        self.critic.as_ref()
+    }
+
+    fn critic_mut(&mut self) -> Option<&mut Critic> {
+        self.critic.as_mut()
     }
 }

@@ -24,6 +24,8 @@ use grpo_lambda_decoder::model::{Decoder, Error, ForwardOptions, ModelConfig, Ro
 use grpo_lambda_decoder::optim::{AdamWSettings, OptimError, StepOutcome, WriteStateError};
 use grpo_lambda_gpu::StatePlace;
 
+use super::critic::Critic;
+
 /// The start of a training stage.
 #[derive(Clone, Debug)]
 pub struct TrainingSetup {
@@ -36,12 +38,14 @@ pub struct TrainingSetup {
     pub reference: Option<Parameters<f32>>,
     /// Seed of a new adapter.
     pub seed: u64,
+    /// The optimiser of a critic on a copy of the weights, on the CPU alone.
+    pub critic: Option<AdamWSettings>,
 }
 
 impl TrainingSetup {
     /// All weights are trained, without a reference policy; the optimiser's state is where the weights are.
     pub fn new(adam: AdamWSettings) -> Self {
-        TrainingSetup { adam, place: StatePlace::Device, lora: None, reference: None, seed: 0 }
+        TrainingSetup { adam, place: StatePlace::Device, lora: None, reference: None, seed: 0, critic: None }
     }
 }
 
@@ -132,6 +136,16 @@ pub trait Engine: Sampler {
 
     /// The decoder that computes extra inputs; `None` if the weights are not on the CPU.
     fn input_model(&self) -> Option<&Decoder<f32>>;
+
+    /// The critic that learns next to the policy; `None` in a stage that began without one, as on every engine but that of the CPU.
+    fn critic(&self) -> Option<&Critic> {
+        None
+    }
+
+    /// [`Engine::critic`], to let it learn.
+    fn critic_mut(&mut self) -> Option<&mut Critic> {
+        None
+    }
 }
 
 /// A sampler elsewhere, such as a server, that gets an engine's weights whenever they have moved.

@@ -20,6 +20,7 @@ pub const PROVIDED: &[InputKind] = &[
     InputKind::Shifts,
     InputKind::Saliencies,
     InputKind::Hidden,
+    InputKind::Values,
 ];
 
 /// The extra inputs that the language model provides for a method: further rewards are the components of the reward or the greedy response's, which
@@ -35,7 +36,6 @@ pub fn why_unavailable(kind: InputKind) -> &'static str {
         InputKind::RewardParts => {
             "llm-train has the components of a reward and the greedy response's, not the rewards of an earlier visit of a prompt"
         }
-        InputKind::Values => "llm-train trains no critic next to the policy",
         kind if PROVIDED.contains(&kind) => "",
         _ => "nothing in llm-train computes it",
     }
@@ -65,14 +65,18 @@ pub fn describe_cost(kind: InputKind) -> Option<&'static str> {
         InputKind::RewardParts => Some(
             "none for the components of the reward (gdpo); one greedy response to every prompt for remax",
         ),
+        InputKind::Values => Some(
+            "a critic as large as the policy with an optimiser of its own: one forward pass over prompt and response, and critic.updates forward and \
+             backward passes, of every response",
+        ),
         _ => None,
     }
 }
 
 /// True if our decoder on the CPU alone computes these inputs.
 pub fn is_of_the_cpu(kind: InputKind) -> bool {
-    use InputKind::{Collisions, Hidden, Saliencies, Shifts};
-    matches!(kind, Shifts | Saliencies | Hidden | Collisions)
+    use InputKind::{Collisions, Hidden, Saliencies, Shifts, Values};
+    matches!(kind, Shifts | Saliencies | Hidden | Collisions | Values)
 }
 
 /// Extra inputs to compute for every response, with their settings.

@@ -9,6 +9,9 @@ fn names_of_other_trainers_lead_to_ours() {
         ("actor_rollout_ref.rollout.n", "`rl.group_size`"),
         ("actor_rollout_ref.actor.optim.lr", "`rl.lr`"),
         ("lora.dropout", "not there"),
+        ("critic.cliprange_value", "`critic.clip`"),
+        ("critic.ppo_epochs", "`critic.updates`"),
+        ("actor.ppo_epochs", "`rl.inner_updates`"),
         ("loss_type", "method.name=dr_grpo"),
     ] {
         assert!(hint(theirs).is_some_and(|said| said.contains(ours)), "{theirs}: {:?}", hint(theirs));

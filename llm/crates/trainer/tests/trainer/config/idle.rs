@@ -18,6 +18,9 @@ fn a_setting_without_an_effect_is_reported_with_the_one_that_takes_it() {
         (&["rl.completions=3"], "method.name=grpo_lambda"),
         (&["lora.alpha=8"], "lora.rank=0"),
         (&["reward.overlong_limit=30"], "reward.overlong=0"),
+        (&["critic.lr=0.1"], "method.name=grpo_lambda"),
+        (&["method.name=ppo", "critic.updates=1", "critic.clip=1"], "critic.updates=1"),
+        (&["method.name=ppo", "rl.steps=0", "critic.lr=0.1"], "rl.steps=0"),
     ] {
         let last = words.last().expect("a word");
         assert_eq!(idle(words), [format!("{last} has no effect with {other}")]);

@@ -130,7 +130,10 @@ const OWN: &str = "method.overlong_limit=64";
 fn every_refusal_names_the_field_and_what_would_be_right() {
     for (overrides, expected) in [
         (&["rl.group_siz=4"][..], "unknown key `rl.group_siz` (did you mean `rl.group_size`?)"),
-        (&["lr=1"], "(did you mean `sft.lr` or `rl.lr`?)"),
+        (&["lr=1"], "(did you mean `sft.lr` or `rl.lr` or `critic.lr`?)"),
+        (&["critic.clip=0"], "critic.clip = 0: must be none or a number greater than 0"),
+        (&["critic.updates=0"], "critic.updates = 0: must be a whole number from 1 to 1000"),
+        (&["critic.optim.vf_coef=1"], "the critic is a model of its own with an AdamW of its own"),
         (&["lambda=1"], "(did you mean `method.lambda`?)"),
         (&["rl.mask_truncated=true"], "(did you mean `method.mask_truncated`?)"),
         (&["method.lamda=1"], "unknown key `lamda` for method grpo_lambda (did you mean `lambda`?)"),

@@ -5,6 +5,7 @@ use grpo_lambda_decoder::model::{
 };
 use grpo_lambda_trainer::config::Config as RunConfig;
 use grpo_lambda_trainer::plan::memory::{StepShape, cache_bytes, decided_for, estimate, tape_bytes, total};
+use grpo_lambda_trainer::step::critic::Critic;
 
 const SHAPE: ModelShape = ModelShape { vocab: 67, hidden: 48, layers: 3, heads: 6, kv_heads: 2 };
 
@@ -16,6 +17,7 @@ const STEP: StepShape = StepShape {
     slots: None,
     micro_batch_tokens: 1,
     reference: true,
+    critic: false,
     compensated: true,
     sampled_here: true,
     evaluated: 0,
@@ -124,6 +126,25 @@ fn gradients_and_optimiser_are_as_large_as_said() {
         assert_eq!(bytes("reference model"), bytes("weights") + bytes("packed weights"));
         // A row is longer than the micro-batch: it is taken alone.
         assert_eq!(estimate.update[0].bytes, tape_bytes(model.config(), 6, 4, 5, false));
+    }
+}
+
+#[test]
+fn a_critic_holds_what_is_said() {
+    for tied in [true, false] {
+        let model = model(tied);
+        let state = |critic: bool| estimate(model.config(), &StepShape { critic, ..STEP }, None).state;
+        let with = state(true);
+        assert!(with.iter().filter(|i| i.name != "critic").eq(&state(false)));
+        let bytes = |name: &str| with.iter().find(|i| i.name == name).expect(name).bytes;
+        let critic = Critic::new(model.config(), model.parameters().clone(), Default::default());
+        let mut saved = Vec::new();
+        critic.expect("it fits").write(&mut saved).expect("memory takes it");
+        let file = safetensors::SafeTensors::deserialize(&saved).expect("its own");
+        let optimiser: usize = file.iter().filter(|(n, _)| *n != "steps").map(|(_, t)| t.data().len()).sum();
+        // The output matrix is the embedding, or nothing trains it.
+        let gradients = bytes("gradients") - if tied { 0 } else { 4 * 67 * 48 };
+        assert_eq!(bytes("critic"), bytes("weights") + bytes("packed weights") + gradients + optimiser);
     }
 }
 

@@ -1,3 +1,4 @@
+mod critic;
 mod extra_inputs;
 mod micro_batch;
 mod tree;
@@ -318,6 +319,7 @@ fn what_our_decoder_on_the_cpu_alone_computes_is_refused_elsewhere_at_every_open
         (&["rl.entropy_coef=0.1"][..], "not on the CPU in f32 by candle; set engine=own"),
         (&["rl.entropy_target=0.2"], "not on the CPU in f32 by candle; set engine=own"),
         (&["method.name=oar_p"], "method.name=oar_p: shifts is only supported by our own decoder on the CPU"),
+        (&["method.name=ppo"], "method.name=ppo: values is only supported by our own decoder on the CPU"),
     ] {
         let config = Config::resolve("tiny", &[words, &["engine=candle"]].concat()).unwrap();
         let own = Config::resolve("tiny", words).unwrap();

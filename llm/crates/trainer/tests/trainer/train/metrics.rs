@@ -4,7 +4,7 @@ use crate::page;
 use grpo_lambda_decoder::optim::StepOutcome;
 use grpo_lambda_trainer::reward::{REGISTRY, RewardBreakdown};
 use grpo_lambda_trainer::train::metrics::{
-    COEF_COLUMN, RewardMetrics, SAMPLED_COLUMN, STUCK_COLUMN, StepMetrics, Timing, mean,
+    COEF_COLUMN, CriticMetrics, RewardMetrics, SAMPLED_COLUMN, STUCK_COLUMN, StepMetrics, Timing, mean,
 };
 
 #[test]
@@ -32,7 +32,8 @@ fn the_page_of_the_records_lists_every_column() {
             "| `{STUCK_COLUMN}` | components of the reward that have not moved for `reward.stuck_steps` steps |\n\
              | `{COEF_COLUMN}` | with `rl.entropy_target` alone: the coefficient of the entropy bonus in this step |\n\
              | `{SAMPLED_COLUMN}` | with trees or completions alone: all tokens that were sampled, a segment of a tree once |\n"
-        );
+        )
+        + &rows(CriticMetrics::COLUMNS, CriticMetrics::MEANINGS);
     let timing = head.to_owned() + &rows(Timing::COLUMNS, Timing::MEANINGS);
     page::hold("records.md", "metrics.csv", &metrics);
     page::hold("records.md", "timing.csv", &timing);
