@@ -279,7 +279,7 @@ fn findings(n: &Numbers) -> Vec<Finding> {
         .value("T up to", 64),
         claim(
         "critic_free",
-        "A_NAE is a \"critic-free TD-error\" (the paper sets δ_t = A_NAE at every token)",
+        "A_NAE, the advantage of a response in its group, is a \"critic-free TD-error\" (the paper sets δ_t = A_NAE at every token)",
     )
     .holds_or(
         (over_mdps(|m| m.counted) - 1.0).abs() > EXACT,

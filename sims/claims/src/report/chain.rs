@@ -52,13 +52,12 @@ pub(super) fn of_clamp(folder: &Path) -> anyhow::Result<String> {
 pub(super) fn in_a_line(folder: &Path) -> anyhow::Result<String> {
     family(folder, TEXTBOOK, REFERENCE, "equivalent")?;
     Ok(format!(
-        "**Credit can help.** On chained operations verifier credit minus its best baseline gains \
-         {:+.3} of accuracy over RLOO; minus the value V, nothing. Over GRPO the clamp gains {:+.3}, GRPO-λ {:+.3}; the trace \
-         alone loses {:.3}.",
-        gate(folder, REFERENCE)?.mid,
+        "**Credit can help.** On chained operations the clamp gains {:.3} over GRPO, GRPO-λ {:.3}; the trace loses {:.3}. \
+         A verifier's credit with the best baseline gains {:.3} over RLOO.",
         family(folder, CLAMP, GRPO, "higher")?.mid,
         family(folder, PAPER, GRPO, "higher")?.mid,
         -family(folder, TRACE, GRPO, "lower")?.mid,
+        gate(folder, REFERENCE)?.mid,
     ))
 }
 

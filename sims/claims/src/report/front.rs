@@ -49,10 +49,10 @@ pub(super) fn front(folder: &Path) -> anyhow::Result<String> {
             .to_owned(),
         format!(
             "**Together they favour long responses.** Their average update lowers the reward on {token_mean} of {all} \
-             small tasks (token-mean averaging) or {per_response} (per-response); the paper names neither."
+             tasks (token mean) or {per_response} (response mean); the paper names neither."
         ),
         format!(
-            "**No gain from the trace is shown** at tuned rates. On addition GRPO solves {grpo:.3}, with trace {trace:.3}, \
+            "**No gain from the trace is shown** at tuned rates: on addition GRPO solves {grpo:.3}, with trace {trace:.3}, \
              with clamp {clamp:.3}."
         ),
         chain::in_a_line(folder)?,
@@ -60,7 +60,7 @@ pub(super) fn front(folder: &Path) -> anyhow::Result<String> {
     let mut text = wrapped(
         "",
         "",
-        "No, on what we could test. GRPO-λ weighs tokens by position (the *trace*) and raises advantages below -0.1 \
+        "No, as far as tested: the clamp gains, which plain GRPO can use. GRPO-λ weighs tokens by position (the *trace*) and raises advantages below -0.1 \
          to -0.1 (the *clamp*).",
     ) + "\n";
     for item in items {

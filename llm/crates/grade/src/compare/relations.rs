@@ -222,8 +222,8 @@ fn chains(
     }
 }
 
-/// The right side under the label `f(x)`, written in the argument of the label `f(n)`; a capital, as in `P(A)`, is no
-/// argument.
+/// The right side under the label `f(x)`, written in the argument of the label `f(n)`, if it has that argument: `P(A) = 1/2` and `P(B) = 1/2`
+/// speak of two things.
 fn with_argument(first: &Node, second: &Node, right: &Node) -> Option<Node> {
     let applied = |label: &Node| match label {
         Node::Apply(f, arguments) => match &arguments[..] {
@@ -237,8 +237,7 @@ fn with_argument(first: &Node, second: &Node, right: &Node) -> Option<Node> {
         _ => None,
     };
     let ((f, x), (g, y)) = (applied(first)?, applied(second)?);
-    let variables = [&x, &y].iter().all(|name| !name.starts_with(|c: char| c.is_ascii_uppercase()));
-    (f == g && variables && !right.has_symbol(&x)).then(|| right.renamed(&y, &x))
+    (f == g && right.has_symbol(&y) && !right.has_symbol(&x)).then(|| right.renamed(&y, &x))
 }
 
 /// Compares equations, which are the same if their sides differ by multiples of each other.

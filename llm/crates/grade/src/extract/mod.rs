@@ -108,7 +108,8 @@ impl Prediction {
     /// Reads the answer of a response; of one that was cut off in prose, a marked and finished one only.
     pub(super) fn read(response: Response<'_>, how: Extraction) -> Prediction {
         let found = Prediction::extract(response.text, how);
-        let Some(place) = found.found().filter(|_| response.cut_off && how == Extraction::Free) else {
+        let reads_prose = matches!(how, Extraction::Free | Extraction::Any);
+        let Some(place) = found.found().filter(|_| response.cut_off && reads_prose) else {
             return found;
         };
         let after = &response.text[place.span.end..];

@@ -140,11 +140,11 @@ fn tabular(n: &Numbers) -> Finding {
     let same = |(c, tabular): &&(&Outcome, f64)| (c.gain[CLAMP].interval.mid > 0.0) == (*tabular > 0.0);
     let agree = pairs.iter().filter(same).count();
     let statement = "The tabular version of the task predicts the sign of the clamp's gain at each multiple of the best rate";
-    let detail = format!("in {agree} of {} settings", pairs.len());
+    let detail = format!("the signs agree in {agree} of {} settings", pairs.len());
     claim("tabular", statement)
         .holds_or(agree == pairs.len() && !pairs.is_empty(), detail)
-        .value("cells", pairs.len())
-        .value("cells of one sign", agree)
+        .value("settings", pairs.len())
+        .value("settings with the same sign in both", agree)
         .each(&pairs, |finding, (c, tabular)| finding.value(format!("tabular, {}", place(c)), tabular))
         .note("The gain of the tabular version is that of `clamp_gain` with the shared network, in area; a coin would agree in half of the cells.")
 }

@@ -17,8 +17,8 @@ pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
         smallest(n),
         corrected(
             "corrected",
-            "L1a, L1b, L1c at γ = 1: V(s_0) - E[V(S_t);τ>t] ≤ P(τ≤t), |V(s_0) - E[V(S_t)|τ>t]| ≤ P(τ≤t), survival as \
-             a mean of path products, stopped values a martingale with growing spread",
+            "At γ = 1, L1a: V(s_0) - E[V(S_t);τ>t] ≤ P(τ≤t) and |V(s_0) - E[V(S_t)|τ>t]| ≤ P(τ≤t); L1b: the survival \
+             P(τ>t) is a mean of path products; L1c: the stopped values V(S_t∧τ) are a martingale of growing variance",
             &n.corrected,
         ),
         corrected(

@@ -185,8 +185,10 @@ fn sized(n: &Numbers, claim: Claim, arms: &[Excess]) -> Finding {
     if arms.is_empty() {
         wide.push("no setting has a prediction".into());
     }
-    let lies = format!("measured minus predicted lies beyond {margin:.2} tokens");
-    let reach = format!("95 % intervals of measured minus predicted reach beyond {margin:.2} tokens");
+    let lies = format!("the error (measured minus predicted) lies beyond {margin:.2} tokens");
+    let reach = format!(
+        "the 95 % interval of the error (measured minus predicted) reaches beyond {margin:.2} tokens"
+    );
     claim.verdict(unless((&lies, &off), (&reach, &wide)))
 }
 

@@ -215,8 +215,7 @@ fn bits(n: &Numbers) -> Finding {
         let ratio: Vec<f64> = rows.iter().filter_map(|r| Some(r.ratio[HALVES]?.0)).collect();
         (spearman(&explained, &ratio).unwrap_or(0.0), mean(&explained))
     };
-    let statement =
-        "The gain follows the share of a response's variance that the first log2 h bits of its code explain";
+    let statement = "Two systematic sets gain more where the first log2 h bits of a response's code explain more of its variance";
     claim("bits", statement)
         .holds_or(
             GROUPS.iter().all(|&g| rank(g).0 < -0.8),
@@ -225,8 +224,8 @@ fn bits(n: &Numbers) -> Finding {
         .each(GROUPS, |finding, g| {
             let (rank, explained) = rank(g);
             finding
-                .value(format!("rank correlation at G = {g}"), rank)
-                .value(format!("explained on average at G = {g}"), explained)
+                .value(format!("rank correlation of the explained share with the variance over RLOO's at G = {g}"), rank)
+                .value(format!("mean share explained at G = {g}"), explained)
         })
         .note("h = G/2 codes per set; the explained share is of the variance of (r - J) times the score, exactly.")
 }
