@@ -238,7 +238,7 @@ class Runner:
         if exams != passed[: len(exams)]:
             return f"failed: of the exams {passed} those of {exams} were kept"
         ended = "budget" if tokens >= self.s.p["budget"] else "not_finite"
-        if ended == "not_finite" and "not finite" not in Path(f"{folder}.err").read_text():
+        if ended == "not_finite" and not re.search("NaN or|has diverged", Path(f"{folder}.err").read_text()):
             return f"failed, see {folder}.err"
         shutil.rmtree(folder / "checkpoints", ignore_errors=True)
         part = folder / "done.part"

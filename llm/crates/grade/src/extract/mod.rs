@@ -42,7 +42,8 @@ named! {
         Tag "tag",
         /// The last `<answer>...</answer>`, wherever it stands, closed or not
         LenientTag "lenient-tag",
-        /// The first that is found: `\boxed{}`, `<answer>`, `####`, "final answer is", "answer is", the last number
+        /// The first that is found: `\boxed{}`, `<answer>`, `####`, "final answer is", "answer is", the last number;
+        /// a response that was cut off counts only an answer that is marked and finished
         Any "any",
         /// Every way in which people write answers, in the reference too: boxes that belong together, tags, `####`,
         /// "the answer is" in many languages, LaTeX environments, expressions and numbers in prose

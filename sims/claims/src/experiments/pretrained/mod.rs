@@ -129,6 +129,11 @@ impl Compared {
             verdict => verdict,
         }
     }
+
+    /// True if the reward shows an effect that the second reader does not.
+    fn is_contradicted(&self, margin: f64) -> bool {
+        self.effect(margin) != self.difference.verdict(margin)
+    }
 }
 
 /// A method with its evaluation runs.
@@ -140,8 +145,8 @@ struct Evaluated {
     accuracy: Interval,
     /// Accuracy at the last exam minus that at the first, then the same by the second reader.
     gains: [Interval; 2],
-    /// The length at the end, by seed.
-    lengths: Vec<f64>,
+    /// The length at the end, by seed; none if a run ended before its first exam.
+    lengths: Option<Vec<f64>>,
 }
 
 /// The protocol with what its rows give; methods and comparisons are empty until every run of the methods with a rate of their own is there.
@@ -158,7 +163,7 @@ impl Numbers {
 
     /// The difference of the length at the end.
     fn length(&self, method: &str, with: &str) -> Option<Interval> {
-        let lengths = |name: &str| self.methods.iter().find(|m| m.name == name).map(|m| &m.lengths);
+        let lengths = |name: &str| self.methods.iter().find(|m| m.name == name)?.lengths.as_deref();
         t_interval(&minus(lengths(method)?, lengths(with)?), self.study.level)
     }
 }
@@ -206,7 +211,7 @@ fn evaluated(study: &Study<Setup>, runs: &[Run], name: &str) -> Option<Evaluated
         rate: own.first()?.rate,
         accuracy: t_interval(&scores?, study.level)?,
         gains: [gain(|run| &run.curve)?, gain(|run| &run.read_curve)?],
-        lengths: own.iter().map(|run| run.length).collect::<Option<_>>()?,
+        lengths: own.iter().map(|run| run.length).collect(),
     })
 }
 

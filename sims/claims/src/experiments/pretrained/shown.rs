@@ -22,7 +22,11 @@ fn credit(n: &Numbers) -> Finding {
         let reason = "not every run of its protocol is there, and nothing is concluded before";
         return Finding::new("credit", EXPERIMENT.claim, Verdict::Inconclusive(reason.into()));
     };
-    let verdict = verdict_on_gain(&pair.difference, pair.effect(n.study.margin), n.study.margin);
+    let verdict = if pair.is_contradicted(n.study.margin) {
+        Verdict::Inconclusive("the reward shows a difference that the other reader does not".into())
+    } else {
+        verdict_on_gain(&pair.difference, pair.effect(n.study.margin), n.study.margin)
+    };
     let finding = with(Finding::new("credit", EXPERIMENT.claim, verdict), pair)
         .value("tokens of the budget", n.study.budget)
         .value("seeds", n.study.seeds.evaluation.len())
@@ -34,10 +38,15 @@ fn credit(n: &Numbers) -> Finding {
 
 fn learns(n: &Numbers) -> Finding {
     let own = n.methods.iter().filter(|method| !n.study.setup.rates_of.contains_key(&method.name));
-    let flat: Vec<&str> = own.filter(|method| method.gains[0].low <= 0.0).map(|m| m.label.as_str()).collect();
+    let is_flat = |method: &&Evaluated| method.gains[0].low <= 0.0 || method.gains[1].mid <= 0.0;
+    let flat: Vec<&str> = own.filter(is_flat).map(|m| m.label.as_str()).collect();
     let verdict = holds_or(flat.is_empty(), format!("not shown of {}", flat.join(", ")));
-    Finding::new("learns", "P1: Every method that chooses its own rate raises held-out accuracy", verdict)
-        .rows("", &["label", "rate", "accuracy", "gain", "gain_low", "gain_high", "read_gain", "length"])
+    Finding::new(
+        "learns",
+        "P1: Every method that chooses its own rate raises held-out accuracy by both readers",
+        verdict,
+    )
+    .rows("", &["label", "rate", "accuracy", "gain", "gain_low", "gain_high", "read_gain", "length"])
 }
 
 /// A prediction that a method gains accuracy, or does not.
@@ -102,7 +111,7 @@ pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
             .interval("accuracy", m.accuracy)
             .interval("gain", m.gains[0])
             .interval("read_gain", m.gains[1])
-            .interval("length", t_interval(&m.lengths, n.study.level))
+            .interval("length", m.lengths.as_deref().and_then(|lengths| t_interval(lengths, n.study.level)))
     };
     let pair = |c: &Compared| {
         let d = &c.difference;

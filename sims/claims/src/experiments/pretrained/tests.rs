@@ -13,12 +13,17 @@ fn exams(n: u32, read: u32) -> [String; 4] {
 
 /// All evaluation runs, the methods at these levels, of lengths that differ, and `less` runs left out at the end.
 fn read(levels: &[(&str, u32, u32)], less: usize) -> Numbers {
+    read_with(levels, [30.0, 20.0, 12.0], less)
+}
+
+/// The same with the lengths of GRPO-λ, the trace alone and the clamp alone; those of the others are 15.
+fn read_with(levels: &[(&str, u32, u32)], [paper, trace, clamp]: [f64; 3], less: usize) -> Numbers {
     let study: Study<Setup> = Study::read(PROTOCOL).expect("the protocol");
     let mut rows = Vec::new();
     for method in &study.methods {
         let own = levels.iter().find(|(name, ..)| *name == method.name);
         let (n, read) = own.map_or((49, 49), |(_, n, read)| (*n, *read));
-        let length = [(PAPER, 30.0), (TRACE, 20.0), (CLAMP, 12.0)];
+        let length = [(PAPER, paper), (TRACE, trace), (CLAMP, clamp)];
         let length = length.iter().find(|(name, _)| *name == method.name).map_or(15.0, |(_, length)| *length);
         for seed in &study.seeds.evaluation {
             let [curve, read_curve, right, read] = exams(n, read);
@@ -49,7 +54,13 @@ fn predictions_are_read_by_both_readers() {
     assert!((over.mid - share * area).abs() < 1e-9 && (over.high - over.mid - half).abs() < 1e-6, "{over:?}");
     // The other reader sees no gain of GRPO-λ: none is shown.
     let contradicted = read(&[(CLAMP, 74, 74), (PAPER, 74, 37)], 0);
-    assert_eq!(words(&findings(&contradicted))[0], "Inconclusive");
+    let words_of = |numbers: &Numbers| words(&findings(numbers));
+    assert_eq!(words_of(&contradicted)[0], "Inconclusive");
+    // A method that only the reward sees learn.
+    assert_eq!(words_of(&read(&[(TRACE, 60, 0)], 0))[1], "Fails");
+    // Responses of GRPO-λ that are shorter, and of the clamp that are longer; then as long as the others'.
+    assert_eq!(words_of(&read_with(&[], [10.0, 20.0, 30.0], 0))[5..], ["Fails", "Fails"]);
+    assert_eq!(words_of(&read_with(&[], [15.0; 3], 0))[5..], ["Inconclusive", "Inconclusive"]);
     // A clamp that loses, and GRPO-λ that beats it.
     let other = read(&[(CLAMP, 25, 25)], 0);
     assert_eq!(words(&findings(&other))[..5], ["Fails", "Holds", "Fails", "Holds", "Fails"]);
