@@ -227,17 +227,6 @@ pub(crate) static LEFT_OUT: &[(&str, &str)] = &[
     ("vespo", "on-policy GRPO"),
     ("dppo", "on-policy GRPO"),
     ("dro", "on-policy GRPO"),
-    ("topr", "on-policy RLOO without the factor of the group"),
-    ("fipo", "on-policy GRPO, token for token"),
-    (
-        "maxrl",
-        "on-policy the policy gradient times a factor of the success rate, which is the gradient of the first terms of log p",
-    ),
-    (
-        "grpo_lead",
-        "on binary rewards and without its penalty of length the policy gradient times a factor of the success rate, by a sum over tokens",
-    ),
-    ("distillation", "no reward enters: at every prefix the gradient of a divergence from the teacher"),
     (
         "ridge_rloo",
         "a table has no hidden states; with features of the prefix in their place it is in `prefix_values`",

@@ -255,9 +255,7 @@ fn the_pilot_and_the_mended_credit_are_reported_with_their_numbers() {
     let former = arrivals(&text("paper/data/chain_runs.csv"), "oracle");
     let ratio = |run: &Arrival| (run.1 / former.iter().find(|f| f.0 == run.0).unwrap().1).ln();
     let [mid, low, high] = interval(&again.iter().map(ratio).collect::<Vec<_>>()).map(f64::exp);
-    let said = format!(
-        "over six seeds (212, 213, 219, 220, 222 and 223) verifier credit needs {mid:.3} ({low:.3} to {high:.3})"
-    );
+    let said = format!("| 212, 213, 219, 220, 222, 223 | {mid:.3} | {low:.3} to {high:.3} |");
     assert_eq!(again.iter().map(|run| run.0).collect::<Vec<_>>(), [212, 213, 219, 220, 222, 223]);
     assert!(one_line("llm/results/README.md").contains(&said), "{said}");
 }

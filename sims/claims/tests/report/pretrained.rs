@@ -161,7 +161,7 @@ fn comparisons_are_those_of_the_rows() {
 #[test]
 fn a_run_directory_becomes_the_row_that_it_says() {
     let place = tempfile::tempdir().unwrap();
-    let run = place.path().join("runs/selection-grpo-5e-06-300");
+    let run = place.path().join("runs/selection-grpo-5e-06-330");
     std::fs::create_dir_all(&run).unwrap();
     let exam = |step: u64, answers: [(&str, &str, &str); 4]| {
         let line = |(verdict, finish, text): (&str, &str, &str)| {
@@ -200,6 +200,6 @@ fn a_run_directory_becomes_the_row_that_it_says() {
     assert!(python.status.success(), "{}", String::from_utf8_lossy(&python.stderr));
     let text = std::fs::read_to_string(out).unwrap();
     // Six steps of 100 tokens before the second exam, of lengths 10.5 to 15.5.
-    let row = "selection,grpo,5e-06,300,budget,6,600,13.0,10,12.3,0:0.2500 600:0.7500,0:0.0000 600:0.5000,0:10.00 600:10.00,4 d,0 9";
+    let row = "selection,grpo,5e-06,330,budget,6,600,13.0,10,12.3,0:0.2500 600:0.7500,0:0.0000 600:0.5000,0:10.00 600:10.00,4 d,0 9";
     assert_eq!(text.lines().last(), Some(row), "{text}");
 }
