@@ -45,7 +45,7 @@ pub struct StepPrediction {
     pub ceilings: Ceilings,
 }
 
-/// Work of a step of training, by phase. A method that asks for a reference, and none that asks for other extra inputs, is counted.
+/// Work of a step of training, by phase. That of a reference is counted, and that of other extra inputs, such as completions, is not.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StepWork {
     /// Reading the prompts and drawing a first token.
@@ -117,6 +117,8 @@ struct Count<'a> {
     work: Cell<StepWork>,
     kernels: RefCell<KernelSeconds>,
     peak: RefCell<(u64, Uses)>,
+    /// True if the extra inputs are responses that are sampled, too.
+    completes: bool,
 }
 
 impl Observer for Count<'_> {
@@ -132,7 +134,15 @@ impl Observer for Count<'_> {
                 self.dry.ledger().forget_peak();
                 return Ok(());
             }
-            // A method that asks for some is refused; a device has the gradients of prompts with those of their rows.
+            Phase::ExtraInputs if self.completes => {
+                let most = self.dry.ledger().peak();
+                if most.0 > self.peak.borrow().0 {
+                    self.peak.replace(most);
+                }
+                self.dry.ledger().forget_peak();
+                return Ok(());
+            }
+            // A method with a critic is refused; a device has the gradients of prompts with those of their rows.
             Phase::ExtraInputs | Phase::Prompts | Phase::Critic => return Ok(()),
             Phase::Reference => ("reference", &mut work.reference),
             Phase::Forward => ("forward", &mut work.forward),
@@ -198,6 +208,7 @@ pub fn predict_at(
         work: Cell::default(),
         kernels: RefCell::default(),
         peak: RefCell::default(),
+        completes: config.step_start().is_some(),
     };
     run(&mut engine, config, Some(&device), (prompt_tokens, 0), &count)?;
     let (sampling, update) = (count.peak.take(), device.ledger().peak());

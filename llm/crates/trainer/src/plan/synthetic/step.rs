@@ -18,7 +18,8 @@ use crate::reward::RewardBreakdown;
 use crate::step::engine::{Engine, GpuEngine, SyntheticWeights, TrainingSetup};
 use crate::step::extra_inputs::{is_of_the_cpu, provided};
 use crate::step::{
-    Observer, Phase, RewardError, RewardFunction, StepContext, StepReport, StepSettings, TrainingPrompt,
+    Observer, Phase, RequestedCompletions, RewardError, RewardFunction, StepContext, StepReport,
+    StepSettings, StepStarts, TrainingPrompt,
 };
 
 /// The learning rate: too small to matter.
@@ -90,7 +91,7 @@ impl Observer for PhaseClock<'_> {
             Phase::Backward => phases.backward += seconds,
             Phase::Prompts => phases.prompts += seconds,
             Phase::Optimiser => phases.optimiser += seconds,
-            // A method that asks for some is refused.
+            // Part of the step alone; a method with a critic is refused.
             Phase::ExtraInputs | Phase::Critic => {}
         }
         self.phases.set(phases);
@@ -128,9 +129,7 @@ pub(super) fn run(
     observer: &dyn Observer,
 ) -> Result<(StepReport, f64, f64), SyntheticStepError> {
     let (configured, rl) = (config.configured(), &config.rl);
-    let lacks = |kind: &InputKind| {
-        !provided(configured).contains(kind) || is_of_the_cpu(*kind) || *kind == InputKind::Steps
-    };
+    let lacks = |kind: &InputKind| !provided(configured).contains(kind) || is_of_the_cpu(*kind);
     if let Some(asked) = configured.extra_inputs().into_iter().find(lacks) {
         return Err(SyntheticStepError::ExtraInputs { method: config.method.clone(), asked });
     }
@@ -148,9 +147,19 @@ pub(super) fn run(
     Ok((report, prefill, since(clock, device)?))
 }
 
+/// Steps of a made-up response at least, where the method reads their values.
+const STEPS: usize = 4;
+
 /// The settings of a configuration without end tokens, so that every response has full length, and without a limit on rounding, which is reported.
+///
+/// The text decides where steps start, and there is none: a response has as many of equal length as give a prompt at least as many completions as
+/// it has responses, which is the most that are decoded at a time. More steps take longer, and no more memory.
 fn settings(config: &Config) -> StepSettings {
-    StepSettings { seed: 0, max_logp_error: f64::INFINITY, ..StepSettings::new(config, &[]) }
+    let rl = &config.rl;
+    let steps = STEPS.max(rl.group_size.div_ceil(rl.completions));
+    let starts = StepStarts::Interval(rl.max_new_tokens.div_ceil(steps));
+    let completions = config.step_start().map(|_| RequestedCompletions { count: rl.completions, starts });
+    StepSettings { seed: 0, max_logp_error: f64::INFINITY, completions, ..StepSettings::new(config, &[]) }
 }
 
 /// `group` responses of `new` tokens to each prompt.

@@ -122,21 +122,38 @@ fn a_step_of_decoding_is_counted_launch_by_launch() {
 fn a_method_whose_questions_only_the_cpu_answers_is_refused() {
     let shape = small();
     let all = grpo_lambda::methods::REGISTRY.iter().map(|m| format!("method.name={}", m.name));
-    let found: Vec<_> = all
-        .filter_map(|name| Config::resolve("tiny", &[name.as_str()]).ok())
-        .map(|config| predict(&shape, &config, Dtype::F32, PROMPT))
-        .collect();
-    assert!(found.iter().any(|f| matches!(f, Err(SyntheticStepError::ExtraInputs { .. }))));
-    assert!(found.iter().filter(|f| f.is_ok()).count() > 3);
+    let (mut counted, mut refused) = (0, Vec::new());
+    for config in all.filter_map(|name| Config::resolve("tiny", &[name.as_str()]).ok()) {
+        match predict(&shape, &config, Dtype::F32, PROMPT) {
+            Ok(_) => counted += 1,
+            Err(SyntheticStepError::ExtraInputs { method, .. }) => refused.push(method),
+            Err(other) => panic!("{}: {other}", config.method),
+        }
+    }
+    refused.sort_unstable();
+    let of_the_cpu = ["oar_g", "oar_p", "optimal_token_baseline", "ppo", "ridge_rloo", "shear"];
+    let of_nothing = ["prime", "systematic_visit"];
+    let mut expected = [&of_the_cpu[..], &of_nothing].concat();
+    expected.sort_unstable();
+    assert_eq!(refused, expected);
+    assert!(counted > 3);
     // The log-probabilities of the sampler are there wherever it samples.
     assert!(predicted(&["method.correction=token_truncate"]).update.0 > 0);
-    // So are trees, and completions of prefixes are not: where steps start is a question of the text.
+    // So are trees.
     let tree = ["method.name=spo_tree", "rl.sampling=tree", "rl.children=2,2", "rl.group_size=4"];
     assert!(predicted(&tree).decode.launches > 0);
-    let other = |f: &&Result<StepPrediction, SyntheticStepError>| {
-        !matches!(f, Ok(_) | Err(SyntheticStepError::ExtraInputs { .. }))
+}
+
+#[test]
+fn completions_take_memory_while_they_are_sampled_and_none_in_an_update() {
+    let completed = |slots: usize| {
+        let slots = format!("memory.slots={slots}");
+        predicted(&["eval.n=1", "method.name=vine_ppo", "rl.completions=2", &slots])
     };
-    assert!(found.iter().find(other).is_none());
+    let (plain, all, few) = (predicted(&["eval.n=1"]), completed(0), completed(2));
+    // A completion is decoded after a longer prompt, of which fewer share the pages.
+    assert!(all.sampling.0 > plain.sampling.0 && few.sampling.0 < all.sampling.0);
+    assert_eq!(all.update.0, plain.update.0);
 }
 
 #[test]
