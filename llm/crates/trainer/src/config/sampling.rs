@@ -135,6 +135,7 @@ fn systematic(config: &Config) -> Option<String> {
 fn tree(config: &Config, branching: &Branching) -> Option<String> {
     let (rl, method, leaves) = (&config.rl, &config.method, branching.leaves());
     let group = rl.group_size;
+    let upper = |children: &[usize], segment: usize| segment.saturating_mul(children.len() - 1);
     let numbers = |numbers: &[usize]| numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
     match branching {
         _ if !TREE_METHODS.contains(&method.as_str()) => Some(format!(
@@ -145,6 +146,19 @@ fn tree(config: &Config, branching: &Branching) -> Option<String> {
             "rl.children = {} makes {leaves} leaves and rl.group_size = {group}; give a product of {group}, or set rl.group_size={leaves}",
             numbers(children)
         )),
+        Branching::Intervals { children, .. } if children.contains(&1) => Some(format!(
+            "rl.children = {} has a level with one child, which has no sibling to be compared with; leave out every 1",
+            numbers(children)
+        )),
+        Branching::Intervals { children, segment } if upper(children, *segment) >= rl.max_new_tokens => {
+            Some(format!(
+                "rl.segment = {segment} and rl.children = {} write {} tokens above the last level, and rl.max_new_tokens = {} leaves none \
+                 for it; lower rl.segment, or raise rl.max_new_tokens",
+                numbers(children),
+                upper(children, *segment),
+                rl.max_new_tokens
+            ))
+        }
         Branching::Search { forks, branches } if !group.is_multiple_of(leaves) => Some(format!(
             "rl.forks = {forks} and rl.branches = {branches} make {leaves} leaves of every first response, and rl.group_size = {group} is no \
              multiple of it; set rl.group_size={}",

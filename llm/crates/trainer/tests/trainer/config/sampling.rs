@@ -33,14 +33,24 @@ fn a_method_that_compares_branches_is_refused_without_a_tree_and_others_with_one
     let tree = ["method.name=spo_tree", "rl.sampling=tree"];
     assert_eq!(message(&tree), Ok(()));
     assert_eq!(message(&[&tree[..], &["rl.children=2,4", "rl.group_size=8"]].concat()), Ok(()));
+    let long = ["rl.children=4,2,2", "rl.segment=16", "rl.max_new_tokens=33"];
+    assert_eq!(message(&[&tree[..], &long].concat()), Ok(()));
     let server = ["rollout.engine=vllm", "rollout.url=http://127.0.0.1:1"];
-    let cases: [(&[&str], &str); 9] = [
+    let cases: [(&[&str], &str); 11] = [
         (&["method.name=spo_tree"], "method.name = spo_tree: compares the branches of a tree"),
         (&["method.name=tree_rl"], "set rl.sampling=tree"),
         (&["method.name=tree_rpo_reconstructed"], "rl.sampling = independent samples none"),
         (&["method.name=spo_tree", "rl.sampling=systematic"], "choose systematic_rloo"),
         (&["method.name=grpo", "rl.sampling=tree"], "choose spo_tree, tree_rl, tree_rpo_reconstructed"),
         (&[tree[0], tree[1], "rl.children=2,4"], "rl.children = 2,4 makes 8 leaves and rl.group_size = 16"),
+        (
+            &[tree[0], tree[1], "rl.children=4,1,4"],
+            "rl.children = 4,1,4 has a level with one child, which has no sibling",
+        ),
+        (
+            &[tree[0], tree[1], "rl.children=4,2,2", "rl.segment=16", "rl.max_new_tokens=32"],
+            "rl.segment = 16 and rl.children = 4,2,2 write 32 tokens above the last level",
+        ),
         (
             &["method.name=tree_rl", "rl.sampling=entropy_search"],
             "rl.group_size = 16 is no multiple of it; set rl.group_size=20",
