@@ -8,6 +8,7 @@ use std::ops::Range;
 use grpo_lambda::group::{Group, Response};
 use grpo_lambda_decoder::model::{Error, ForwardOptions, Rows, TokenScores};
 
+use crate::step::PolicyError;
 use crate::step::critic::Critic;
 use crate::step::engine::Engine;
 
@@ -111,13 +112,21 @@ pub fn score_entropies(
 }
 
 /// Writes a critic's values of the states before the responses' tokens into the responses, at most `budget` tokens per forward pass.
+///
+/// # Errors
+/// [`PolicyError::Critic`] if a value is not finite. Nothing is written then.
 pub fn score_values(
     critic: &Critic,
     prompts: &[&[u32]],
     batch: &mut [Group],
     budget: usize,
-) -> Result<(), Error> {
+) -> Result<(), PolicyError> {
     let values = critic.values(&Batch::new(prompts, batch).passes(budget))?;
+    for (response, own) in values.iter().enumerate() {
+        if let Some((token, &value)) = own.iter().enumerate().find(|(_, value)| !value.is_finite()) {
+            return Err(PolicyError::Critic { response, token, value });
+        }
+    }
     for (response, values) in batch.iter_mut().flat_map(|g| &mut g.responses).zip(values) {
         response.extra_inputs.values = Some(values);
     }

@@ -330,6 +330,17 @@ pub enum PolicyError {
         sampled: f64,
         trained: f64,
     },
+    /// A critic whose values are no numbers.
+    #[error(
+        "response {response}, token {token}: the critic gives the state before it the value {value}, so it has diverged and the run stops; \
+         lower critic.lr"
+    )]
+    Critic {
+        /// The response, in flat order.
+        response: usize,
+        token: usize,
+        value: f64,
+    },
     /// The rounding differences of sampler and trainer exceed the limit.
     #[error(
         "sampler and trainer give a token probabilities that differ by a factor of {mean:.4} on average (at most {max:.4}); \

@@ -141,7 +141,7 @@ impl StepContext<'_> {
         }
         if let Some(critic) = engine.critic() {
             observed(self.observer, Phase::ExtraInputs, || {
-                Ok::<_, PolicyError>(micro_batch::score_values(critic, &ids(&prompts), &mut groups, budget)?)
+                micro_batch::score_values(critic, &ids(&prompts), &mut groups, budget)
             })?;
         }
         if let (Some(extra_inputs), Some(model)) = (&settings.extra_inputs, engine.input_model()) {

@@ -15,6 +15,7 @@ use crate::config::Branching;
 use crate::input::stops::Stops;
 use crate::run::progress::say;
 use crate::run::{Checkpoint, stop};
+use crate::step::critic::CriticReport;
 use crate::step::{Rollout, SharedPrefixes};
 
 /// Consecutive steps without a learning signal before a warning.
@@ -142,6 +143,18 @@ impl Run<'_> {
             return Err(TrainError::NotFinite { step, count, parameter: parameter.clone() });
         }
         Ok(())
+    }
+
+    /// Says that steps of the critic on a rollout were skipped.
+    pub(super) fn note_critic(&mut self, step: u64, report: &CriticReport) {
+        let skipped = |update: &StepOutcome| matches!(update, StepOutcome::Skipped { .. });
+        let count = report.updates.iter().filter(|update| skipped(update)).count();
+        if count > 0 {
+            self.say(&format!(
+                "step {step}: {count} of {} steps of the critic skipped, as their gradients have NaN or infinite numbers; lower critic.lr",
+                report.updates.len()
+            ));
+        }
     }
 
     /// The components of the reward in a step; one that is stuck is reported once.

@@ -216,6 +216,7 @@ impl<'a> Run<'a> {
         if let Some(update) = report.update() {
             self.note_update(step, update)?;
         }
+        report.critic.iter().for_each(|critic| self.note_critic(step, critic));
         let asks = session.settings.extra_inputs.is_some() || session.settings.completions.is_some();
         let mut metrics = StepMetrics::reinforced(&rollout, &report, asks);
         self.state.note_entropy(metrics.entropy);

@@ -257,3 +257,19 @@ fn responses_without_a_reward_teach_nothing() {
     let report = critic.learn(&passes, &Targets::all(&groups, &SETTINGS), (&SETTINGS, false), 1.0).unwrap();
     assert!(report.updates.is_empty() && report.explained.is_none() && saved(&critic) == before);
 }
+
+#[test]
+fn a_critic_that_has_diverged_is_refused_by_the_name_of_its_rate() {
+    let mut critic = critic(1);
+    let mut groups = valued(&mut critic);
+    let passes = Batch::new(&PROMPTS, &groups).passes(64);
+    let learned = critic.learn(&passes, &Targets::all(&groups, &SETTINGS), (&SETTINGS, false), 1e30).unwrap();
+    assert!(matches!(learned.updates[..], [StepOutcome::Applied { .. }, StepOutcome::Skipped { .. }]));
+    let before = groups.clone();
+    let refused = score_values(&critic, &PROMPTS, &mut groups, 64).unwrap_err().to_string();
+    assert!(
+        refused.starts_with("response 0, token 0: the critic") && refused.contains("critic.lr"),
+        "{refused}"
+    );
+    assert_eq!(groups, before);
+}
