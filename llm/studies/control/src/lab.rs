@@ -63,6 +63,10 @@ pub enum ProtocolError {
     Column { path: PathBuf, column: String, known: String },
     #[error("{path}: arm {arm}: {source}")]
     Arm { path: PathBuf, arm: String, source: Box<SettingError> },
+    #[error(
+        "{path}: arm {arm}: needs trees, completions or further rewards, and every arm here samples whole responses; choose another method"
+    )]
+    Sampling { path: PathBuf, arm: String },
 }
 
 impl From<TrainError> for LabError {

@@ -6,7 +6,9 @@
 use std::path::Path;
 
 use grpo_lambda::group::InputKind;
+use grpo_lambda::methods::Configured;
 use grpo_lambda_stats::table::Cell;
+use grpo_lambda_trainer::config::TREE_METHODS;
 use grpo_lambda_trainer::run::progress::say;
 use grpo_lambda_trainer::step::StepSettings;
 use grpo_lambda_trainer::step::critic::CriticSettings;
@@ -137,13 +139,23 @@ fn read(path: &Path) -> Result<Protocol, ProtocolError> {
         return Err(ProtocolError::Column { path: path.to_owned(), column, known });
     }
     for arm in &protocol.arms {
-        arm.configured().map_err(|source| ProtocolError::Arm {
-            path: path.to_owned(),
-            arm: arm.name(),
-            source: Box::new(source),
-        })?;
+        let (path, arm_name) = (path.to_owned(), arm.name());
+        match arm.configured() {
+            Err(source) => return Err(ProtocolError::Arm { path, arm: arm_name, source: Box::new(source) }),
+            Ok(configured) if !samples_whole_responses(&configured) => {
+                return Err(ProtocolError::Sampling { path, arm: arm_name });
+            }
+            Ok(_) => {}
+        }
     }
     Ok(protocol)
+}
+
+/// True if a method reads nothing that must be sampled besides responses that are independent, or of systematic sets.
+fn samples_whole_responses(method: &Configured) -> bool {
+    let further = [InputKind::Steps, InputKind::RewardParts];
+    !TREE_METHODS.contains(&method.spec.name)
+        && !method.extra_inputs().iter().any(|kind| further.contains(kind))
 }
 
 /// Runs what is missing of a protocol; `overrides` come after its settings.

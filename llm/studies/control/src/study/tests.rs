@@ -63,6 +63,10 @@ fn a_protocol_with_an_unknown_method_or_column_is_refused_by_its_name() {
     };
     let method = refused("kl.toml", "method = \"grpo\"", "method = \"gpro\"");
     assert!(method.contains("own.toml: arm gpro: "), "{method}");
+    for name in ["vine_ppo", "spo_tree", "remax"] {
+        let method = refused("kl.toml", "method = \"grpo\"", &format!("method = \"{name}\""));
+        assert!(method.contains(&format!("own.toml: arm {name}: needs trees, completions")), "{method}");
+    }
     let column = refused("clamp.toml", "\"entropy\"", "\"entrpy\"");
     assert!(
         column.contains("own.toml: columns: entrpy: no such column; it must be one of arm, "),
