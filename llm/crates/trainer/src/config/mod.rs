@@ -216,6 +216,12 @@ impl Config {
         self.configured().extra_inputs().contains(&InputKind::Values)
     }
 
+    /// The peak learning rate of a critic; unless it is given, a copy of a checkpoint takes one that keeps what the checkpoint knows.
+    pub fn critic_rate(&self) -> f64 {
+        let usual = if matches!(self.model, ModelSource::Checkpoint(_)) { 1e-5 } else { 1e-3 };
+        self.critic.lr.unwrap_or(usual)
+    }
+
     /// A line for each changed setting of the method that has no effect given the others.
     pub fn idle(&self) -> Vec<String> {
         let idle = self.configured().idle();

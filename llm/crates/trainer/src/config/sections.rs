@@ -225,7 +225,7 @@ section! {
         group_size: usize = integer(2, 1 << 16), "8", "responses per problem; one alone has no baseline";
         sampling: Sampling = choice(&Sampling::NAMES), "independent", "systematic: the responses of a group are decoded from evenly spaced codes, in rl.sets sets with a random shift each; each response alone has the policy's distribution, and their mean varies less; for methods that compare sets, as systematic_rloo; tree and entropy_search: the responses are the leaves of a tree, for spo_tree, tree_rl and tree_rpo_reconstructed, at fixed intervals (rl.children, rl.segment) or at the least probable tokens of some first responses (rl.forks, rl.branches: TreeRL's search)";
         sets: usize = integer(1, 1 << 16), "2", "sets of a systematic group: method.sets must be the same";
-        children: Vec<usize> = ValueKind::Integers { min: 1, max: 1 << 16 }, "2,2,2", "with rl.sampling=tree, the children of a node by level; their product is rl.group_size";
+        children: Vec<usize> = ValueKind::Integers { min: 1, max: 1 << 16 }, "4,2,2", "with rl.sampling=tree, the children of a node by level; their product is rl.group_size";
         segment: usize = integer(1, 1 << 20), "5", "tokens of a segment: of every level of such a tree but the last, which writes to the end; of a step with rl.step_start=interval; with unsure it counts the tokens of which the policy was unsure";
         forks: usize = integer(1, 1 << 8), "2", "with rl.sampling=entropy_search, the places of a first response that are sampled again; it has rl.group_size / (1 + forks branches) first responses";
         branches: usize = integer(1, 1 << 8), "2", "with rl.sampling=entropy_search, the completions from each of these places";
@@ -254,7 +254,7 @@ section! {
     /// The critic of a method that reads values.
     #[derive(Clone, Debug, PartialEq)]
     pub struct CriticConfig in "critic." {
-        lr: f64 = ValueKind::Positive, "0.001", "peak learning rate of the critic: a copy of the model that RL starts from, with a linear head, that learns next to the policy where the method reads values (method.name=ppo), on the CPU only; warm-up, schedule and largest gradient norm are those of rl";
+        lr: Option<f64> = ValueKind::Optional(&ValueKind::Positive), "none", "peak learning rate of the critic; none: 1e-5 with model.checkpoint, else 0.001. The critic is a copy of the model that RL starts from, with a linear head, that learns next to the policy where the method reads values (method.name=ppo), on the CPU only; warm-up, schedule and largest gradient norm are those of rl";
         updates: usize = integer(1, 1000), "4", "gradient steps of the critic per sampled batch; the policy takes rl.inner_updates";
         clip: Option<f64> = ValueKind::Optional(&ValueKind::Positive), "0.2", "how far a value may move on a sampled batch before its loss stops falling (verl and TRL cliprange_value); none: no bound";
     }

@@ -6,7 +6,7 @@
 //! ```
 //! The critic is a copy of the whole model that RL starts from, with an optimiser of its own, as the separate critics of TRL, verl and OpenRLHF are:
 //! its gradient never touches the policy, so the policy's update stays what the method says, and neither needs a weight against the other. For
-//! that reason the loss has no coefficient: AdamW divides a constant factor of it out. The head starts at 0, so that values are 0 before the first
+//! that reason the loss has no coefficient: AdamW divides a constant factor of it out, but where the gradient is clipped before. The head starts at 0, so that values are 0 before the first
 //! step. An adapter is the policy's alone: every weight of the critic is trained, but for an output matrix of its own, which nothing reads.
 //!
 //! Values are those of the critic before it has seen a reward of the rollout; it learns after the policy has moved.
@@ -54,7 +54,7 @@ impl CriticSettings {
             lambda: method.settings.number("lambda"),
             clip: config.critic.clip,
             updates: config.critic.updates,
-            rates: Schedule { peak: config.critic.lr, ..config.rl.learning_rates() },
+            rates: Schedule { peak: config.critic_rate(), ..config.rl.learning_rates() },
         })
     }
 }
@@ -149,7 +149,7 @@ impl Critic {
             let (values, tape) = self.model.forward_values(rows, head, recompute)?;
             let mut slopes: Vec<Vec<f64>> = values.iter().map(|own| vec![0.0; own.len()]).collect();
             for ((values, slopes), targets) in values.iter().zip(&mut slopes).zip(&mut each) {
-                let Some(Targets { old, returns }) = targets else { continue };
+                let Some(Targets { old, returns, .. }) = targets else { continue };
                 for (t, slope) in slopes.iter_mut().enumerate() {
                     let (loss, own) = value_loss(values[t], old[t], returns[t], clip);
                     (sum, *slope) = (sum + loss, own / tokens);

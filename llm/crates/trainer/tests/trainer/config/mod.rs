@@ -45,6 +45,32 @@ fn the_tiny_preset_mentions_every_field_and_only_those() {
     tiny(&[]);
 }
 
+/// A run that was begun before there were these settings has the defaults, and is resumed with the preset.
+#[test]
+fn settings_of_a_later_version_have_their_defaults_in_every_preset() {
+    let new =
+        ["children", "segment", "forks", "branches", "completions", "step_start"].map(|k| format!("rl.{k}"));
+    let default = |key: &str| {
+        let field = fields().find(|f| f.key == key).expect("a field");
+        field.kind.canonical(field.default)
+    };
+    for preset in PRESETS {
+        let config = Config::resolve_part(preset.name, &[] as &[&str]).expect("accepted");
+        for (key, value) in
+            config.entries().filter(|(k, _)| k.starts_with("critic.") || new.iter().any(|n| n == k))
+        {
+            assert_eq!(default(key).as_deref(), Some(value), "{}: {key}", preset.name);
+        }
+    }
+}
+
+#[test]
+fn a_critic_learns_more_slowly_from_a_checkpoint_unless_a_rate_is_given() {
+    assert_eq!(tiny(&[]).critic_rate(), 1e-3);
+    assert_eq!(tiny(&["model.checkpoint=somewhere"]).critic_rate(), 1e-5);
+    assert_eq!(tiny(&["model.checkpoint=somewhere", "critic.lr=0.01"]).critic_rate(), 0.01);
+}
+
 #[test]
 fn every_shipped_preset_is_accepted() {
     for preset in PRESETS {
