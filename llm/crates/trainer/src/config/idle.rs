@@ -23,7 +23,7 @@ fn reason(config: &Config, key: &str) -> Option<String> {
         "sft" => steps("sft", config.sft.steps),
         // Evaluations have the same completion limit.
         "rl" if name == "sets" && config.rl.systematic_sets().is_none() => {
-            Some("rl.sampling=independent".to_owned())
+            Some(format!("rl.sampling={}", config.rl.sampling.name()))
         }
         "rl" if without_branches(config, name) => Some(format!("rl.sampling={}", config.rl.sampling.name())),
         "rl" if matches!(name, "completions" | "step_start") && config.step_start().is_none() => {

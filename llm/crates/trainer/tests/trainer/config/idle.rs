@@ -18,6 +18,7 @@ fn a_setting_without_an_effect_is_reported_with_the_one_that_takes_it() {
         (&["rl.completions=3"], "method.name=grpo_lambda"),
         (&["lora.alpha=8"], "lora.rank=0"),
         (&["reward.overlong_limit=30"], "reward.overlong=0"),
+        (&["method.name=spo_tree", "rl.sampling=tree", "rl.sets=3"], "rl.sampling=tree"),
         (&["critic.lr=0.1"], "method.name=grpo_lambda"),
         (&["method.name=ppo", "critic.updates=1", "critic.clip=1"], "critic.updates=1"),
         (&["method.name=ppo", "rl.steps=0", "critic.lr=0.1"], "rl.steps=0"),
