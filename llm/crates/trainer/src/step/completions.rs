@@ -15,6 +15,7 @@ use super::tree::cut;
 use super::{StepContext, TrainingPrompt};
 use crate::config::{Config, StepStart};
 use crate::input::tokens::{ModelTokenizer, TokenError};
+use crate::reward::RewardBreakdown;
 
 /// The probability above which a policy is sure of a token, where the method does not say.
 const SURE: f64 = 0.9;
@@ -93,12 +94,32 @@ pub(super) struct Completed {
 }
 
 impl Completed {
-    /// The steps of every response of a group, whose completions have these rewards.
-    pub(super) fn values(&self, group: usize, rewards: &[f64]) -> Vec<Vec<StepValue>> {
-        let values: Vec<f64> =
-            rewards.chunks(self.count).map(|own| own.iter().sum::<f64>() / own.len() as f64).collect();
-        let step = |&(start, prefix): &(usize, usize)| StepValue { start, value: values[prefix] };
-        self.steps[group].iter().map(|steps| steps.iter().map(step).collect()).collect()
+    /// The steps of every response of a group, whose completions have the rewards `after`, and its responses the rewards `own`.
+    ///
+    /// A completion without a reward is left out, and a step without any other belongs to the step before it. Tokens before the first step with a
+    /// value have that value, or the response's reward where no step has one: either way they get no credit.
+    pub(super) fn values(
+        &self,
+        group: usize,
+        after: &[Option<f64>],
+        own: &[RewardBreakdown],
+    ) -> Vec<Vec<StepValue>> {
+        let mean = |completed: &[Option<f64>]| {
+            let known = completed.iter().flatten();
+            let n = known.clone().count();
+            (n > 0).then(|| known.sum::<f64>() / n as f64)
+        };
+        let values: Vec<Option<f64>> = after.chunks(self.count).map(mean).collect();
+        let step = |&(start, prefix): &(usize, usize)| Some(StepValue { start, value: values[prefix]? });
+        let valued = |(steps, own): (&Vec<(usize, usize)>, &RewardBreakdown)| {
+            let mut known: Vec<StepValue> = steps.iter().filter_map(step).collect();
+            let first = known.first().copied().map_or((usize::MAX, own.total), |s| (s.start, Some(s.value)));
+            if first.0 > 0 {
+                known.insert(0, StepValue { start: 0, value: first.1.unwrap_or(0.0) });
+            }
+            known
+        };
+        self.steps[group].iter().zip(own).map(valued).collect()
     }
 }
 

@@ -111,7 +111,8 @@ pub fn score_entropies(
     Ok(())
 }
 
-/// Writes a critic's values of the states before the responses' tokens into the responses, at most `budget` tokens per forward pass.
+/// Writes a critic's values of the states before the responses' tokens into the responses, at most `budget` tokens per forward pass, and returns
+/// the tokens read.
 ///
 /// # Errors
 /// [`PolicyError::Critic`] if a value is not finite. Nothing is written then.
@@ -120,8 +121,9 @@ pub fn score_values(
     prompts: &[&[u32]],
     batch: &mut [Group],
     budget: usize,
-) -> Result<(), PolicyError> {
-    let values = critic.values(&Batch::new(prompts, batch).passes(budget))?;
+) -> Result<usize, PolicyError> {
+    let passes = Batch::new(prompts, batch).passes(budget);
+    let values = critic.values(&passes)?;
     for (response, own) in values.iter().enumerate() {
         if let Some((token, &value)) = own.iter().enumerate().find(|(_, value)| !value.is_finite()) {
             return Err(PolicyError::Critic { response, token, value });
@@ -130,7 +132,7 @@ pub fn score_values(
     for (response, values) in batch.iter_mut().flat_map(|g| &mut g.responses).zip(values) {
         response.extra_inputs.values = Some(values);
     }
-    Ok(())
+    Ok(passes.iter().map(|rows| rows.tokens().len()).sum())
 }
 
 /// Writes the log-probabilities of the policy that reads `prompts` in place of the batch's own into the responses as a teacher's, and returns the tokens

@@ -213,6 +213,13 @@ impl StepSettings {
         }
     }
 
+    /// True if extra inputs of the method take sampling or passes of their own.
+    pub(crate) fn takes_more(&self) -> bool {
+        let greedy = self.parts == Some(RewardParts::Greedy);
+        let completes = self.completions.is_some();
+        greedy || completes || self.teacher || self.critic.is_some() || self.extra_inputs.is_some()
+    }
+
     fn stops(&self) -> Option<Stops<'_>> {
         self.stops.as_ref().map(|source| Stops::new(&source.tokens, &source.texts))
     }

@@ -105,7 +105,7 @@ impl StepContext<'_> {
             Further::Nothing => {}
             Further::Greedy(responses) => {
                 let tokens: usize = responses.iter().flatten().map(|r| r.tokens.len()).sum();
-                input_cost.forward += tokens;
+                input_cost.forward += tokens + prompts.iter().map(|p| p.tokens.len()).sum::<usize>();
                 sampled_tokens += tokens;
             }
             Further::Completions(completed) => {
@@ -140,7 +140,7 @@ impl StepContext<'_> {
             })?;
         }
         if let Some(critic) = engine.critic() {
-            observed(self.observer, Phase::ExtraInputs, || {
+            input_cost.forward += observed(self.observer, Phase::ExtraInputs, || {
                 micro_batch::score_values(critic, &ids(&prompts), &mut groups, budget)
             })?;
         }
@@ -289,8 +289,9 @@ impl StepContext<'_> {
         let StepSettings { eos, memory, .. } = self.settings;
         let stops = self.settings.stops();
         let complete = stops.as_ref().and_then(Stops::test);
+        let bound = Some(at_a_time).filter(|n| *n < prompts.len() * group_size);
         SampledBy { engine, follower: self.follower }.generate(&SamplingRequest {
-            slots: memory.slots.or(Some(at_a_time).filter(|n| *n < prompts.len() * group_size)),
+            slots: memory.slots.into_iter().chain(bound).min(),
             stopping: StoppingCriteria { max_lengths: most, complete },
             watch: self.watch,
             ..SamplingRequest::new(prompts, group_size, eos, sampling, address)
@@ -310,20 +311,20 @@ impl StepContext<'_> {
             // They come last, so that they have draws of their own where a reward is drawn.
             responses.extend_from_slice(further.responses(g));
             let mut breakdowns = self.rewards.rewards(step, &prompts[g], &responses)?;
-            let after: Vec<f64> = breakdowns.drain(sampled..).map(|b| b.total.unwrap_or(0.0)).collect();
+            let after: Vec<Option<f64>> = breakdowns.drain(sampled..).map(|b| b.total).collect();
             let parts = |breakdown: &RewardBreakdown| match &self.settings.parts {
                 Some(RewardParts::Components(of)) => {
                     let value = |i: &usize| breakdown.components.get(*i).copied().flatten().unwrap_or(0.0);
                     Some(of.iter().map(value).collect())
                 }
-                Some(RewardParts::Greedy) => Some(after.clone()),
+                Some(RewardParts::Greedy) => Some(after.iter().map(|reward| reward.unwrap_or(0.0)).collect()),
                 None => None,
             };
             let graded = responses.into_iter().zip(&breakdowns);
             let mut responses: Vec<Response> =
                 graded.map(|(s, breakdown)| response(s, breakdown, parts(breakdown))).collect();
             if let Further::Completions(completed) = further {
-                for (response, steps) in responses.iter_mut().zip(completed.values(g, &after)) {
+                for (response, steps) in responses.iter_mut().zip(completed.values(g, &after, &breakdowns)) {
                     response.extra_inputs.steps = Some(steps);
                 }
             }

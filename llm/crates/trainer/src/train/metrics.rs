@@ -88,7 +88,7 @@ row! {
         zero_variance_groups,
         #[doc = "responses without a reward"]
         ungraded,
-        #[doc = "tokens that passed forward for extra inputs alone, but for entropies that a server leaves out; empty when the method asks for none"]
+        #[doc = "tokens that passed forward for extra inputs alone, greedy responses, completions, a teacher's and a critic's scores included, but for entropies that a server leaves out and the steps that a critic learns in; empty when the method asks for none"]
         evidence_forward_tokens,
         #[doc = "tokens that passed backward for extra inputs alone"]
         evidence_backward_tokens,
@@ -106,7 +106,7 @@ row! {
     struct CriticMetrics {
         #[doc = "loss of the critic on the step's responses before it learns from them: half the squared error of a value, on average over tokens"]
         value_loss,
-        #[doc = "share of the variance of the critic's targets that its values explain: 1 where they are equal, 0 for a constant, less for values worse than that; empty when the targets are all equal"]
+        #[doc = "share of the variance of returns that the critic's values explain, the returns with lambda = 1, which are the reward discounted from the last token and hold no value: 1 where they are equal, 0 for a constant, less for values worse than that; empty when the returns are all equal"]
         explained_variance,
         #[doc = "Euclidean norm of the gradient of the critic before clipping, in its first step on the responses; empty when that was skipped"]
         critic_grad_norm,

@@ -217,8 +217,7 @@ impl<'a> Run<'a> {
             self.note_update(step, update)?;
         }
         report.critic.iter().for_each(|critic| self.note_critic(step, critic));
-        let asks = session.settings.extra_inputs.is_some() || session.settings.completions.is_some();
-        let mut metrics = StepMetrics::reinforced(&rollout, &report, asks);
+        let mut metrics = StepMetrics::reinforced(&rollout, &report, session.settings.takes_more());
         self.state.note_entropy(metrics.entropy);
         let rewards = self.note_rewards(&rollout);
         self.state.rl_done += 1;

@@ -12,6 +12,8 @@ pub struct Targets {
     pub old: Vec<f64>,
     /// `R_t = A_t + V_old(s_t)` with the advantages of [`gae`].
     pub returns: Vec<f64>,
+    /// `G_t = gamma^(T-1-t) r`, which is `R_t` with lambda 1: no value is in it.
+    pub outcomes: Vec<f64>,
 }
 
 impl Targets {
@@ -21,11 +23,13 @@ impl Targets {
     /// If it has no values.
     pub fn new(response: &Response, settings: &CriticSettings) -> Option<Targets> {
         let old = response.extra_inputs.values.clone().expect("the critic has valued every response");
-        let mut rewards = vec![0.0; old.len()];
-        *rewards.last_mut()? = response.reward?;
+        let (mut rewards, reward) = (vec![0.0; old.len()], response.reward?);
+        *rewards.last_mut()? = reward;
         let advantages = gae(&rewards, &old, settings.gamma, settings.lambda);
         let returns = advantages.iter().zip(&old).map(|(a, v)| a + v).collect();
-        Some(Targets { old, returns })
+        let outcome = |left: usize| settings.gamma.powi(left as i32) * reward;
+        let outcomes = (0..old.len()).rev().map(outcome).collect();
+        Some(Targets { old, returns, outcomes })
     }
 
     /// The targets of every response of a batch, in flat order.
@@ -47,15 +51,17 @@ pub fn value_loss(value: f64, old: f64, target: f64, clip: Option<f64>) -> (f64,
     if kept.abs() > error.abs() { (0.5 * kept * kept, 0.0) } else { (0.5 * error * error, error) }
 }
 
-/// The share of the targets' variance that the values explain: `1 - Var(R - V_old) / Var(R)`; `None` if all targets
-/// are equal, or a value is not finite.
+/// The share of the returns' variance that the values explain: `1 - Var(G - V_old) / Var(G)`; `None` if all returns
+/// are equal, or a value is not finite. Values would explain part of `R`, which holds them, even if they said nothing of rewards.
 pub fn explained_variance<'a>(targets: impl Iterator<Item = &'a Targets> + Clone) -> Option<f64> {
-    let pairs = || targets.clone().flat_map(|t| t.returns.iter().zip(&t.old));
+    let pairs = || targets.clone().flat_map(|t| t.outcomes.iter().zip(&t.old));
     let variance = |of: fn((&f64, &f64)) -> f64| {
         let n = pairs().count() as f64;
         let mean = pairs().map(of).sum::<f64>() / n;
         pairs().map(|pair| (of(pair) - mean).powi(2)).sum::<f64>() / n
     };
-    let all = variance(|(target, _)| *target);
-    (all > 0.0).then(|| 1.0 - variance(|(target, old)| target - old) / all).filter(|share| share.is_finite())
+    let all = variance(|(outcome, _)| *outcome);
+    (all > 0.0)
+        .then(|| 1.0 - variance(|(outcome, old)| outcome - old) / all)
+        .filter(|share| share.is_finite())
 }

@@ -163,7 +163,7 @@ fn returns_are_values_plus_the_advantages_of_the_pure_method() {
     for ((targets, credit), response) in targets.iter().zip(&credits).zip(responses) {
         let values = response.extra_inputs.values.as_ref().unwrap();
         assert!(values.len() == response.len() && values.iter().all(|v| *v != 0.0));
-        let Some(Targets { old, returns }) = targets else {
+        let Some(Targets { old, returns, outcomes }) = targets else {
             assert_eq!(response.reward, None);
             continue;
         };
@@ -174,6 +174,7 @@ fn returns_are_values_plus_the_advantages_of_the_pure_method() {
             let last = values.len() - t;
             let step = |n: usize| 0.97f64.powi(n as i32) * values[t + n];
             let end = 0.97f64.powi(last as i32 - 1) * response.reward.unwrap();
+            assert_eq!(outcomes[t], end);
             let mixed: f64 = (1..last).map(|n| 0.1 * 0.9f64.powi(n as i32 - 1) * step(n)).sum();
             assert!((r - (mixed + 0.9f64.powi(last as i32 - 1) * end)).abs() < 1e-12, "{t}");
         }
@@ -183,7 +184,12 @@ fn returns_are_values_plus_the_advantages_of_the_pure_method() {
 
 #[test]
 fn explained_variance_by_hand() {
-    let targets = |old: [f64; 2], returns: [f64; 2]| Targets { old: old.to_vec(), returns: returns.to_vec() };
+    // What the critic learned from, which holds its own values, decides nothing.
+    let targets = |old: [f64; 2], outcomes: [f64; 2]| Targets {
+        old: old.to_vec(),
+        returns: old.to_vec(),
+        outcomes: outcomes.to_vec(),
+    };
     let explained = |a: Targets, b: Targets| explained_variance([a, b].iter());
     assert_eq!(explained(targets([0.0, 2.0], [0.0, 2.0]), targets([4.0, 6.0], [4.0, 6.0])), Some(1.0));
     // A constant error explains all; a constant value explains nothing.

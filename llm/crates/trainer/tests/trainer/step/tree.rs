@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{start, training_prompt};
 use grpo_lambda::group::Group;
 use grpo_lambda::methods::Method;
-use grpo_lambda_decoder::generate::SampledResponse;
+use grpo_lambda_decoder::generate::{RolloutError, SampledResponse, SamplingRequest};
 use grpo_lambda_decoder::model::Architecture::Qwen2;
 use grpo_lambda_decoder::model::{Decoder, ForwardOptions, ModelShape, Rows, weights};
 use grpo_lambda_decoder::optim::AdamWSettings;
@@ -13,7 +13,7 @@ use grpo_lambda_trainer::config::Config;
 use grpo_lambda_trainer::input::task::{Split, Task};
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::reward::RewardBreakdown;
-use grpo_lambda_trainer::step::engine::CpuEngine;
+use grpo_lambda_trainer::step::engine::{CpuEngine, Engine, WeightFollower};
 use grpo_lambda_trainer::step::{
     OnTree, RequestedCompletions, RewardError, RewardFunction, Rollout, SharedPrefixes, StepContext,
     StepSettings, StepStarts, StopStrings, TrainingPrompt,
@@ -57,13 +57,18 @@ fn engine() -> CpuEngine {
     start(Decoder::new(shape.clone(), weights::initialise(&shape, 1, 0.4)).unwrap(), AdamWSettings::default())
 }
 
-fn sampled(engine: &mut CpuEngine, rewards: &ByTokens, numbers: &[u64], words: &[&str]) -> (Config, Rollout) {
+fn sampled(
+    engine: &mut CpuEngine,
+    rewards: &dyn RewardFunction,
+    numbers: &[u64],
+    words: &[&str],
+) -> (Config, Rollout) {
     sampled_with(engine, rewards, numbers, (words, &[]))
 }
 
 fn sampled_with(
     engine: &mut CpuEngine,
-    rewards: &ByTokens,
+    rewards: &dyn RewardFunction,
     numbers: &[u64],
     (words, stops): (&[&str], &[String]),
 ) -> (Config, Rollout) {
@@ -269,6 +274,109 @@ fn the_value_of_a_step_is_the_mean_reward_of_completions_of_its_prefix() {
             assert_eq!(rollout.sampled_tokens, written);
             assert!(steps > 20 && rollout.input_cost.forward > written - 60, "{steps}");
         }
+    }
+}
+
+/// [`ByTokens`], which leaves out a part of the responses.
+struct Partly(ByTokens, u32);
+
+impl Partly {
+    fn reward(&self, tokens: &[u32]) -> Option<f64> {
+        (tokens.iter().sum::<u32>() % 4 >= self.1).then(|| self.0.reward(tokens))
+    }
+}
+
+impl RewardFunction for Partly {
+    fn rewards(
+        &self,
+        step: u64,
+        prompt: &TrainingPrompt,
+        responses: &[SampledResponse],
+    ) -> Result<Vec<RewardBreakdown>, RewardError> {
+        let mut all = self.0.rewards(step, prompt, responses)?;
+        all.iter_mut().zip(responses).for_each(|(own, response)| own.total = self.reward(&response.tokens));
+        Ok(all)
+    }
+}
+
+#[test]
+fn completions_without_a_reward_leave_a_value_and_steps_without_a_value_get_no_credit_of_their_own() {
+    let mut engine = engine();
+    let words = [
+        "method.name=vine_ppo",
+        "rl.step_start=interval",
+        "rl.segment=2",
+        "rl.completions=2",
+        "rl.group_size=6",
+    ];
+    let (mut fewer, mut late, mut never) = (0, 0, 0);
+    for (left_out, prompts) in [(2, &[0, 1, 2, 3][..]), (4, &[0])] {
+        let rewards = Partly(ByTokens { first: 99, ..ByTokens::default() }, left_out);
+        let (_, rollout) = sampled(&mut engine, &rewards, prompts, &words);
+        for (group, graded) in rollout.groups.iter().zip(rewards.0.graded.borrow().iter()) {
+            let mut further = graded[group.responses.len()..].chunks(2);
+            let mut known = std::collections::BTreeMap::new();
+            for response in &group.responses {
+                let mut expected = Vec::new();
+                for start in (0..response.tokens.len()).step_by(2) {
+                    let prefix = &response.tokens[..start];
+                    let completed = known.entry(prefix).or_insert_with(|| further.next().unwrap());
+                    let own: Vec<f64> = completed.iter().filter_map(|c| rewards.reward(c)).collect();
+                    fewer += usize::from(own.len() == 1);
+                    if !own.is_empty() {
+                        expected.push((start, own.iter().sum::<f64>() / own.len() as f64));
+                    }
+                }
+                let found = response.extra_inputs.steps.as_ref().unwrap();
+                let found: Vec<(usize, f64)> = found.iter().map(|s| (s.start, s.value)).collect();
+                match expected.first() {
+                    Some((0, _)) => assert_eq!(found, expected),
+                    Some((_, value)) => {
+                        late += 1;
+                        assert_eq!((found[0], &found[1..]), ((0, *value), &expected[..]));
+                    }
+                    None => {
+                        never += 1;
+                        assert_eq!(found, [(0, response.reward.unwrap_or(0.0))]);
+                    }
+                }
+            }
+        }
+    }
+    assert!(fewer > 5 && late > 0 && never >= 6, "{fewer} {late} {never}");
+}
+
+/// Samples in the engine's place, and keeps the bound of every request.
+#[derive(Default)]
+struct Bounds(RefCell<Vec<Option<usize>>>);
+
+impl WeightFollower for Bounds {
+    fn generate(
+        &self,
+        engine: &dyn Engine,
+        request: &SamplingRequest<'_>,
+    ) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
+        self.0.borrow_mut().push(request.slots);
+        engine.generate(request)
+    }
+}
+
+#[test]
+fn no_more_completions_are_decoded_at_a_time_than_responses_or_slots() {
+    let (tokens, rewards) = (ModelTokenizer::tiny(), ByTokens::default());
+    let mut engine = engine();
+    for (slots, expected) in [(0, [None, Some(6)]), (4, [Some(4); 2]), (99, [Some(99), Some(6)])] {
+        let slots = format!("memory.slots={slots}");
+        let words = ["method.name=vine_ppo", "rl.max_new_tokens=12", "rl.group_size=3", &slots];
+        let config = Config::resolve("tiny", &words).unwrap();
+        let completions = RequestedCompletions::new(&config, &tokens);
+        let settings = StepSettings { completions, ..StepSettings::new(&config, &[]) };
+        let bounds = Bounds::default();
+        let context = StepContext::new(&settings, config.configured().method.as_ref(), &rewards);
+        let context = StepContext { follower: Some(&bounds), ..context };
+        let prompt = |n: u64| training_prompt(&tokens, n, &Task::Addition.problem(0, Split::Train, n));
+        context.sample(&mut engine, vec![prompt(0), prompt(1)], 3, 5).unwrap();
+        assert_eq!(bounds.0.into_inner(), expected);
     }
 }
 
