@@ -390,7 +390,7 @@ fn questions_are_read_from_the_settings_of_the_method_and_refused_by_name() {
 fn the_page_of_methods_names_those_that_lack_inputs() {
     let page = include_str!("../../../../../../../docs/conventions.md");
     let (_, item) = page.split_once("**Not trained by `llm-train`**").expect("the page has the mark");
-    let item = item.split("The study").next().unwrap_or_default();
+    let item = item.split("\n- **").next().unwrap_or_default();
     for spec in methods::REGISTRY {
         let configured = methods::parse(spec.name, "").expect("its defaults are valid");
         let provided = provided(&configured);
