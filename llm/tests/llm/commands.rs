@@ -261,6 +261,7 @@ fn the_estimated_memory_is_near_the_measured_peak() {
         compensated: false,
         sampled_here: true,
         evaluated: 0,
+        stems: None,
     };
     let estimate = grpo_lambda_trainer::plan::memory::estimate(&shape, &step, None).peak(false) as f64
         / f64::from(1 << 20);

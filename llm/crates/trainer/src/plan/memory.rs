@@ -9,6 +9,7 @@ use grpo_lambda_decoder::model::ops::log_prob;
 use grpo_lambda_decoder::model::ops::matmul::packed_len;
 use grpo_lambda_decoder::slots;
 
+use super::stems::Stems;
 use crate::config::Config as RunConfig;
 use crate::eval::eval_slots;
 
@@ -52,6 +53,8 @@ pub struct StepShape {
     pub sampled_here: bool,
     /// Problems of an evaluation; 0: there is none.
     pub evaluated: usize,
+    /// Prefixes of responses that others continue; none where every response starts at its prompt.
+    pub stems: Option<Stems>,
 }
 
 impl StepShape {
@@ -70,7 +73,21 @@ impl StepShape {
             compensated: config.adam.compensated,
             sampled_here: config.rollout.is_none(),
             evaluated: config.eval.n,
+            stems: Stems::new(config),
         }
+    }
+
+    /// The responses that continue prefixes: no more at a time than a step has responses.
+    fn continued(&self) -> Option<StepShape> {
+        let Stems { prefixes, each, tokens } = self.stems?;
+        Some(StepShape {
+            prompts: self.prompts * prefixes,
+            group: each,
+            prompt_tokens: self.prompt_tokens + tokens,
+            new_tokens: self.new_tokens.saturating_sub(tokens),
+            slots: self.slots.into_iter().chain([self.prompts * self.group]).min(),
+            ..*self
+        })
     }
 
     /// The prompts of an evaluation that are answered at a time, once each.
@@ -247,11 +264,15 @@ fn critic(c: &ModelConfig, parameters: usize, copies: usize) -> MemoryItem {
     item("critic", F32 * (parameters + packed + gradients + copies * trained), formula)
 }
 
-/// Memory held while responses are sampled, in a step or in an evaluation, whichever takes more.
+/// Memory held while responses are sampled, from prompts or prefixes in a step or in an evaluation, whichever takes most.
 fn most_sampled(c: &ModelConfig, step: &StepShape) -> Vec<MemoryItem> {
     let of_step = rollout(c, step, "a step");
     let of_evaluation = rollout(c, &step.evaluation(), "an evaluation");
-    if total(&of_evaluation) > total(&of_step) { of_evaluation } else { of_step }
+    let of_prefixes = step.continued().map(|continued| rollout(c, &continued, "prefixes"));
+    let larger = |most: Vec<MemoryItem>, other: Vec<MemoryItem>| {
+        if total(&other) > total(&most) { other } else { most }
+    };
+    [of_evaluation].into_iter().chain(of_prefixes).fold(of_step, larger)
 }
 
 /// Memory held while the responses of this batch are sampled.

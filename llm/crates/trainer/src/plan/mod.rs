@@ -4,4 +4,5 @@ pub mod cards;
 pub mod memory;
 pub mod roofline;
 pub mod shapes;
+pub mod stems;
 pub mod synthetic;

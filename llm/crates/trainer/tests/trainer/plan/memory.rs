@@ -1,5 +1,6 @@
 use grpo_lambda_decoder::lora::LoraSettings;
 use grpo_lambda_decoder::model::Architecture::{Olmo2, Qwen2, Qwen3};
+use grpo_lambda_decoder::model::ops::attention::PAGE;
 use grpo_lambda_decoder::model::{
     Decoder, Decoding, ForwardOptions, Gradients, ModelConfig, ModelShape, Rows, weights,
 };
@@ -21,6 +22,7 @@ const STEP: StepShape = StepShape {
     compensated: true,
     sampled_here: true,
     evaluated: 0,
+    stems: None,
 };
 
 fn model(tied: bool) -> Decoder<f32> {
@@ -63,6 +65,28 @@ fn a_server_that_samples_takes_the_keys_and_values_off_this_machine() {
     assert_eq!(sampled(&["eval.n=1000"]), 128 * one);
     assert_eq!(sampled(&["eval.n=1000", "memory.slots=9"]), 9 * one);
     assert_eq!(sampled(&["eval.n=7"]), 7 * one);
+}
+
+/// One prompt of three pages, and four responses that fill a page each.
+#[test]
+fn prefixes_that_others_continue_have_keys_and_values_of_their_own() {
+    let new = format!("rl.max_new_tokens={PAGE}");
+    let cache = |words: &[&str]| {
+        let common = ["rl.prompts_per_step=1", "rl.group_size=4", "eval.n=1", &new];
+        let config = RunConfig::resolve("tiny", &[&common[..], words].concat()).expect("accepted");
+        estimate(&Qwen2.config(SHAPE), &StepShape::new(&config, 3 * PAGE), None).rollout[0].bytes
+    };
+    let plain = cache(&["method.name=grpo"]);
+    let pages = |words: &[&str]| 7 * cache(words) / plain;
+    // Each of four completions may continue a prefix of its own: 4 x (3 + 1).
+    let vine = ["method.name=vine_ppo", "rl.completions=2"];
+    assert_eq!(pages(&vine), 16);
+    assert_eq!(pages(&[vine[0], vine[1], "memory.slots=2"]), 8);
+    // Two prefixes of a tree with two leaves each: 2 x (3 + 2).
+    assert_eq!(pages(&["method.name=spo_tree", "rl.sampling=tree", "rl.children=2,2"]), 10);
+    // Two first responses, sampled again at one place each: 2 x (3 + 1).
+    let search = ["rl.sampling=entropy_search", "rl.forks=1", "rl.branches=1"];
+    assert_eq!(pages(&[&["method.name=tree_rl"], &search[..]].concat()), 8);
 }
 
 #[test]
