@@ -10,8 +10,7 @@ use grpo_lambda_decoder::generate::{RolloutError, SampledResponse};
 
 use super::engine::Engine;
 use super::extra_inputs::InputCost;
-use super::sample::Stem;
-use super::tree::cut;
+use super::tree::{Stem, cut};
 use super::{StepContext, TrainingPrompt};
 use crate::config::{Config, StepStart};
 use crate::input::tokens::{ModelTokenizer, TokenError};

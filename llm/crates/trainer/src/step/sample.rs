@@ -10,7 +10,7 @@ use grpo_lambda_decoder::rng::Purpose;
 use super::completions::Completed;
 use super::engine::{Engine, SampledBy};
 use super::extra_inputs::{InputCost, InputError};
-use super::tree::{Leaf, Segments, Trees, repeated};
+use super::tree::{Leaf, Segments, Stem, Trees, repeated};
 use super::{
     Phase, PolicyError, RewardParts, StepContext, StepSettings, TrainingPrompt, ids, micro_batch, observed,
 };
@@ -37,14 +37,6 @@ pub struct Rollout {
     pub segments: Vec<Segments>,
     /// The tokens that the sampler wrote: a segment of a tree once, and those of completions and greedy responses.
     pub sampled_tokens: usize,
-}
-
-/// The start of responses: a prompt with the first tokens of a response, which others continue.
-pub(super) struct Stem {
-    pub(super) prompt: usize,
-    pub(super) prefix: SampledResponse,
-    /// The tokens that may follow, at least 1.
-    pub(super) most: usize,
 }
 
 /// Responses that a method reads next to those of the group, by group: the greedy response, or completions.

@@ -9,9 +9,16 @@ use grpo_lambda::methods::{Coupling, Credit, Loss, Method};
 use grpo_lambda_decoder::generate::{RolloutError, SampledResponse};
 
 use super::engine::Engine;
-use super::sample::Stem;
 use super::{StepContext, TrainingPrompt};
 use crate::config::Branching;
+
+/// The start of responses: a prompt with the first tokens of a response, which others continue.
+pub(super) struct Stem {
+    pub(super) prompt: usize,
+    pub(super) prefix: SampledResponse,
+    /// The tokens that may follow, at least 1.
+    pub(super) most: usize,
+}
 
 /// The segment of every token of every response of a group, by a number of its own in the tree.
 pub type Segments = Vec<Vec<u32>>;
