@@ -206,6 +206,16 @@ pub(super) static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
     all
 });
 
+/// Methods that joined when the streams of random numbers had been numbered.
+const JOINED: [&str; 5] = ["topr", "fipo", "maxrl", "grpo_lead", "distillation"];
+
+/// The number of an entry's streams: its place among those that were there from the start, or one after all of these.
+pub(super) fn stream(entry: usize) -> usize {
+    let joined = |e: &Entry| JOINED.iter().position(|name| *name == e.method);
+    let first = |entries: &[Entry]| entries.iter().filter(|e| joined(e).is_none()).count();
+    joined(&ENTRIES[entry]).map_or_else(|| first(&ENTRIES[..entry]), |after| first(&ENTRIES) + after)
+}
+
 /// A method at its defaults, its family by the extra inputs it needs.
 fn by_default(spec: &'static MethodSpec) -> Entry {
     let extra_inputs =

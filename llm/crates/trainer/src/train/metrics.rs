@@ -117,7 +117,7 @@ impl CriticMetrics {
     /// The row of a critic's steps on a rollout.
     pub(super) fn new(report: &CriticReport) -> Self {
         let norm = match report.updates.first() {
-            Some(StepOutcome::Applied { grad_norm, .. }) => Some(*grad_norm),
+            Some(StepOutcome::Applied { grad_norm: first, .. }) => Some(*first),
             Some(StepOutcome::Skipped { .. }) | None => None,
         };
         let value_loss = (!report.updates.is_empty()).then_some(report.loss);

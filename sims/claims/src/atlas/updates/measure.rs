@@ -3,7 +3,7 @@
 use super::anatomy::anatomy;
 use super::expectation::{Effort, expectation};
 use super::row::{Column, GROUP, Row};
-use crate::atlas::entries::{ENTRIES, Entry, Source};
+use crate::atlas::entries::{ENTRIES, Entry, Source, stream};
 use crate::atlas::tasks::tasks;
 use crate::experiment::Context;
 use crate::training::{Task, crossed};
@@ -47,7 +47,7 @@ pub(super) struct Atlas {
 
 /// The seed of an entry on a task: streams of their own, whatever runs at the same time.
 pub(super) fn seed_of(seed: u64, task: usize, entry: usize) -> u64 {
-    seed.wrapping_add(((task as u64) << 32) + ((entry as u64) << 16))
+    seed.wrapping_add(((task as u64) << 32) + ((stream(entry) as u64) << 16))
 }
 
 pub(super) fn measure(context: &Context, size: &Size) -> anyhow::Result<Atlas> {

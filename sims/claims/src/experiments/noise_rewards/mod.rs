@@ -143,7 +143,7 @@ struct Run {
 }
 
 impl Run {
-    /// What runs share that differ in the clamp at most.
+    /// The settings that are shared by runs which differ in the clamp at most.
     fn trace(&self) -> (String, f64, String) {
         (self.optimiser.clone(), self.lambda, self.reduction.clone())
     }

@@ -139,7 +139,7 @@ pub struct Selection {
     pub chance: Chance,
 }
 
-/// What the best of several variants without an effect gains over the baseline that they share.
+/// The gain of the best of several variants without an effect over the baseline that they share.
 #[derive(Clone, Copy, Debug)]
 pub struct Chance {
     /// `E[max_i X_i − X_0]` in points.

@@ -16,7 +16,7 @@ fn read(levels: &[(&str, u32, u32)], less: usize) -> Numbers {
     read_with(levels, [30.0, 20.0, 12.0], less)
 }
 
-/// The same with the lengths of GRPO-λ, the trace alone and the clamp alone; those of the others are 15.
+/// The runs of [`read`] with the lengths of GRPO-λ, the trace alone and the clamp alone; those of the others are 15.
 fn read_with(levels: &[(&str, u32, u32)], [paper, trace, clamp]: [f64; 3], less: usize) -> Numbers {
     let study: Study<Setup> = Study::read(PROTOCOL).expect("the protocol");
     let mut rows = Vec::new();
