@@ -66,10 +66,13 @@ fn measure(context: &Context) -> anyhow::Result<Numbers> {
 
 fn other_operators(rng: &mut ChaCha8Rng) -> Operators {
     let others: [(&str, Box<dyn Trace>); 4] = [
-        ("both", Box::new(Both { q: 0.9 })),
-        ("printed", Box::new(AsPrinted { q: 0.9, floor: 0.0, style: Style::Both, max_length: None })),
-        ("sequence", Box::new(Sequence)),
-        ("normalised", Box::new(RowNormalised(Recent { q: 0.9 }))),
+        ("two-sided trace", Box::new(Both { q: 0.9 })),
+        (
+            "trace as printed",
+            Box::new(AsPrinted { q: 0.9, floor: 0.0, style: Style::Both, max_length: None }),
+        ),
+        ("trace of a whole sequence", Box::new(Sequence)),
+        ("recent trace with rows that sum to 1", Box::new(RowNormalised(Recent { q: 0.9 }))),
     ];
     let mut worst = 0.0f64;
     for (_, trace) in &others {

@@ -250,13 +250,13 @@ fn pages_print_the_recomputed_numbers() {
         let [mid, low, high] = interval(&all.minus(method, with), T[0]);
         format!("{mid:+.3} ({low:+.3} to {high:+.3})")
     };
-    let mid = |method: &str, with: &str| format!("{:+.3}", interval(&all.minus(method, with), T[0])[0]);
+    let mid = |method: &str, with: &str| format!("{:.3}", interval(&all.minus(method, with), T[0])[0]);
     let front = one_line("README.md");
     for number in [
-        mid("verifier_q_b", "rloo"),
-        mid("grpo_clamp", "grpo"),
-        mid("grpo_lambda", "grpo"),
-        mid("trace", "grpo").replace('-', "the trace alone loses "),
+        format!("credit with the best baseline gains {} over RLOO", mid("verifier_q_b", "rloo")),
+        format!("the clamp gains {} over GRPO", mid("grpo_clamp", "grpo")),
+        format!("GRPO-λ {}", mid("grpo_lambda", "grpo")),
+        mid("trace", "grpo").replace('-', "the trace loses "),
     ] {
         assert!(front.contains(&number), "README.md: {number}");
     }

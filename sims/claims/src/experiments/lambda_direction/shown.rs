@@ -115,8 +115,11 @@ fn constant_critic(n: &Numbers) -> Finding {
         = 0, is GRPO's centred advantage";
     claim("constant_critic", statement)
         .holds_or(c.advantage.max(c.update) < EXACT && c.silent == 1.0, "λ = 1 is not GRPO's")
-        .value("difference of A_t from r - V0 at λ = 1", rounding_error(c.advantage))
-        .value("of delta=terminal's expected update from GRPO's without std", rounding_error(c.update))
+        .value("difference at λ = 1 between A_t and r - V0", rounding_error(c.advantage))
+        .value(
+            "difference at λ = 1 between the expected updates of delta=terminal and of GRPO without std",
+            rounding_error(c.update),
+        )
         .value("share of the tokens before the last that get credit 0 at λ = 0", c.silent)
 }
 

@@ -20,8 +20,8 @@ fn bonus(n: &Numbers) -> Finding {
     let exact = at_one.is_some_and(|at| at.off_bonus < EXACT) && r.different == 0 && r.not_zero > 0;
     claim(
         "bonus",
-        "With rewards that do not depend on the response, the expected update at λ = 1 is ā ∇E[T], and the \
-         clamp makes ā positive",
+        "With rewards that do not depend on the response, the expected update at λ = 1 is ā ∇E[T] \
+         (ā: the mean advantage after the clamp; T: the length), and the clamp makes ā positive",
     )
     .holds_or(exact && n.mean_advantage > 0.0, "an update differs")
     .value("updates of 100 random trees", at_one.map(|at| at.cases))

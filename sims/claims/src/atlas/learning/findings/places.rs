@@ -91,7 +91,8 @@ pub(super) fn efficiency(r: &Ranking) -> Finding {
         }
     };
     let who = [&[0], &variants(r)[..1]].concat();
-    let statement = "GRPO-λ (recent) reaches 90 % of J* with less than GRPO";
+    let statement =
+        "GRPO-λ with the recent trace reaches 90 % of J* with fewer responses and fewer tokens than GRPO";
     let columns = ["spent_to_90", "spent_to_90_low", "spent_to_90_high", "share_reaching_90"];
     showing(Finding::new("efficiency", statement, verdict), r, &who, &columns).note(
         "Spent until J >= 0.9 J*, as a share of the budget; a run that does not get there counts 1. Means over tasks of the mean.",
