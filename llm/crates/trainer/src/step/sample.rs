@@ -113,40 +113,7 @@ impl StepContext<'_> {
             group.responses = repeated(std::mem::take(&mut group.responses), leaves);
             *rewards = repeated(std::mem::take(rewards), leaves);
         }
-        let budget = settings.memory.micro_batch_tokens;
-        let options = settings.options();
-        if settings.reference {
-            observed(self.observer, Phase::Reference, || {
-                micro_batch::score_with_reference(engine, &ids(&prompts), &mut groups, budget, options)
-            })?;
-        }
-        if groups.iter().flat_map(|g| &g.responses).any(|r| r.extra_inputs.entropies.is_none()) {
-            observed(self.observer, Phase::ExtraInputs, || {
-                micro_batch::score_entropies(engine, &ids(&prompts), &mut groups, budget, options)
-            })?;
-        }
-        if settings.teacher {
-            input_cost.forward += observed(self.observer, Phase::ExtraInputs, || {
-                let answered: Vec<&[u32]> = prompts.iter().map(|p| p.answered.as_slice()).collect();
-                micro_batch::score_teacher(engine, &answered, &mut groups, budget, options)
-            })?;
-        }
-        if let Some(critic) = engine.critic() {
-            input_cost.forward += observed(self.observer, Phase::ExtraInputs, || {
-                micro_batch::score_values(critic, &ids(&prompts), &mut groups, budget)
-            })?;
-        }
-        if let (Some(extra_inputs), Some(model)) = (&settings.extra_inputs, engine.input_model()) {
-            input_cost += observed(self.observer, Phase::ExtraInputs, || {
-                Ok::<_, PolicyError>(settings.collect_inputs(
-                    extra_inputs,
-                    model,
-                    step,
-                    &prompts,
-                    &mut groups,
-                )?)
-            })?;
-        }
+        input_cost += self.scored(engine, &prompts, &mut groups, step)?;
         let entropy_coef = settings.entropy_coef;
         let on_policy = true;
         Ok(Rollout {
@@ -160,6 +127,46 @@ impl StepContext<'_> {
             segments,
             sampled_tokens,
         })
+    }
+
+    /// Adds to the groups what the method reads of the reference, of the teacher, of the critic and of extra inputs; the tokens that this takes.
+    fn scored(
+        &self,
+        engine: &mut dyn Engine,
+        prompts: &[TrainingPrompt],
+        groups: &mut [Group],
+        step: u64,
+    ) -> Result<InputCost, PolicyError> {
+        let (settings, mut cost) = (self.settings, InputCost::default());
+        let budget = settings.memory.micro_batch_tokens;
+        let options = settings.options();
+        if settings.reference {
+            observed(self.observer, Phase::Reference, || {
+                micro_batch::score_with_reference(engine, &ids(prompts), groups, budget, options)
+            })?;
+        }
+        if groups.iter().flat_map(|g| &g.responses).any(|r| r.extra_inputs.entropies.is_none()) {
+            observed(self.observer, Phase::ExtraInputs, || {
+                micro_batch::score_entropies(engine, &ids(prompts), groups, budget, options)
+            })?;
+        }
+        if settings.teacher {
+            cost.forward += observed(self.observer, Phase::ExtraInputs, || {
+                let answered: Vec<&[u32]> = prompts.iter().map(|p| p.answered.as_slice()).collect();
+                micro_batch::score_teacher(engine, &answered, groups, budget, options)
+            })?;
+        }
+        if let Some(critic) = engine.critic() {
+            cost.forward += observed(self.observer, Phase::ExtraInputs, || {
+                micro_batch::score_values(critic, &ids(prompts), groups, budget)
+            })?;
+        }
+        if let (Some(extra_inputs), Some(model)) = (&settings.extra_inputs, engine.input_model()) {
+            cost += observed(self.observer, Phase::ExtraInputs, || {
+                Ok::<_, PolicyError>(settings.collect_inputs(extra_inputs, model, step, prompts, groups)?)
+            })?;
+        }
+        Ok(cost)
     }
 
     /// The responses of each group, and the trees whose leaves they are, if any.

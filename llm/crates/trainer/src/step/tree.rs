@@ -85,11 +85,8 @@ impl StepContext<'_> {
         let mut before = 0;
         for (level, &count) in children.iter().enumerate() {
             let below: usize = children[level + 1..].iter().product();
-            let end = if below == 1 && level + 1 == children.len() {
-                limit
-            } else {
-                limit.min((level + 1) * segment)
-            };
+            let is_last = level + 1 == children.len();
+            let end = if is_last { limit } else { limit.min((level + 1) * segment) };
             let stem = |node: &Open| Stem {
                 prompt: node.prompt,
                 prefix: node.written.clone(),

@@ -198,7 +198,8 @@ fn explained_variance_by_hand() {
     assert_eq!(explained(targets([1.0, 2.0], [3.0; 2]), targets([4.0, 6.0], [3.0; 2])), None);
 }
 
-/// Of two prompts one is always answered right: the value of a token is the reward, discounted over the tokens that are left.
+/// The critic learns known values: one of two prompts is always answered right, so that the value of a token is the reward, discounted over the
+/// tokens that are left.
 #[test]
 fn a_critic_learns_values_that_are_known() {
     for (lambda, updates) in [(1.0, 1), (0.9, 4)] {
