@@ -8,6 +8,7 @@ mod advantages;
 mod corrections;
 mod fit;
 mod losses;
+mod parts;
 mod remainder;
 
 pub use corrections::SETTINGS as CORRECTION_SETTINGS;
