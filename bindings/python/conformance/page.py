@@ -1,6 +1,5 @@
 """Writes its part of the page docs/agreement.md."""
 
-import textwrap
 from dataclasses import dataclass
 
 COMMAND = "bindings/python/conformance/run.sh"
@@ -48,16 +47,19 @@ def agreements(rows):
 
 def part(heading, rows):
     """The part of the page that the numbers determine."""
-    versions = ", ".join(f"{name} {version}" for name, version in heading.versions.items())
     differing = [row for row in rows if row[8] == "definition"]
     rounded = sum(row[8] == "rounding" for row in rows)
-    said = (
-        f"The comparison of {heading.date} used {versions}. It made {len(rows)} comparisons on {heading.batches} random batches (seed {heading.seed}). "
-        f"{len(differing)} differ by definition. {rounded} differ by rounding: the error is at most 2e-6, where the framework keeps numbers in 32 "
-        "bits or adds 1e-8 inside a square root. The others agree to 1e-9 in 64 bits."
+    text = f"The comparison of {heading.date} fed {heading.batches} random batches (seed {heading.seed}) to these packages:\n\n"
+    text += table(["package", *heading.versions], [["version", *heading.versions.values()]])
+    text += "\n" + table(
+        ["comparisons", "result"],
+        [
+            [str(len(rows) - len(differing) - rounded), "agree to 1e-9 in 64 bits"],
+            [str(rounded), "differ by rounding, at most 2e-6: the framework keeps numbers in 32 bits or adds 1e-8 inside a square root"],
+            [str(len(differing)), "differ by definition"],
+        ],
     )
-    text = textwrap.fill(said, 120, break_long_words=False, break_on_hyphens=False)
-    text += f"\n\n### The {len(differing)} differences\n\n" + table(["framework", "name there", "what differs"], differences(differing))
+    text += f"\n### The {len(differing)} differences\n\n" + table(["framework", "name there", "what differs"], differences(differing))
     for name in dict.fromkeys(row[0] for row in rows):
         equal = [row for row in rows if row[0] == name and row[8] != "definition"]
         text += f"\n### What agrees with {TITLES[name]}\n\n" + table(["there", "here", "compared", "largest error"], agreements(equal))
