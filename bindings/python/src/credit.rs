@@ -7,7 +7,7 @@ use grpo_lambda::metrics::Metrics;
 use grpo_lambda_stats::table::significant;
 use numpy::PyArray2;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyType};
 use std::sync::Arc;
 
 use crate::configured::{configure, warn, warn_of_idle};
@@ -470,6 +470,12 @@ impl Credit {
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (State<'py>,))> {
         let restore = py.import("grpo_lambda._native")?.getattr("_restored_credit")?;
         Ok((restore, (self.state(py),)))
+    }
+
+    /// Annotations name the form of a batch: `Credit[NDArray]`.
+    #[classmethod]
+    fn __class_getitem__<'py>(cls: &Bound<'py, PyType>, _form: &Bound<'py, PyAny>) -> Bound<'py, PyType> {
+        cls.clone()
     }
 
     fn __len__(&self) -> usize {

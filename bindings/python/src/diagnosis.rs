@@ -1,12 +1,14 @@
 //! Search for the framework convention that produced given numbers.
 
 use grpo_lambda::check;
+use grpo_lambda::group::{Group, InputKind};
+use grpo_lambda::methods;
 use grpo_lambda_conventions::{self as table, Assumptions, Candidate, Found, Theirs};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::groups;
-use crate::values::{items, refused};
+use crate::values::{items, number, numbers, refused};
 
 type Rows = Vec<Vec<f64>>;
 
@@ -19,12 +21,12 @@ pub(crate) fn diagnose<'py>(
     advantages: Option<&Bound<'py, PyAny>>,
     token_losses: Option<&Bound<'py, PyAny>>,
     gradient: Option<&Bound<'py, PyAny>>,
-    loss: Vec<f64>,
+    loss: Option<&Bound<'py, PyAny>>,
     tolerance: f64,
     beta: Option<f64>,
     max_length: Option<f64>,
     correction: Option<String>,
-    parts: Option<Vec<usize>>,
+    parts: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyList>> {
     let (mut batch, mut logps) = (Vec::new(), Vec::new());
     for (g, value) in groups.iter().enumerate() {
@@ -45,24 +47,57 @@ pub(crate) fn diagnose<'py>(
         advantages: read("advantages", advantages)?,
         token_losses: read("token_losses", token_losses)?,
         gradient: read("gradient", gradient)?,
-        loss,
+        loss: loss.map_or(Ok(Vec::new()), |value| losses(value, sizes.len()))?,
     };
     if theirs == Theirs::default() {
         return Err(refused("give at least one of advantages, token_losses, gradient and loss"));
     }
     let mut assumed = Assumptions { tolerance, beta, max_length, correction, ..Assumptions::default() };
+    check_assumed(&assumed, &batch).map_err(refused)?;
     if let Some(parts) = parts {
-        if parts.len() != logps.len() {
-            let (found, expected) = (parts.len(), logps.len());
-            return Err(refused(format!(
-                "parts: {found} entries for {expected} responses; one per response is needed"
-            )));
-        }
+        let parts = of_groups("parts", parts, &sizes, groups::parts)?.concat();
         assumed = assumed.with_parts(parts).map_err(refused)?;
     }
     let found = py.detach(|| table::diagnose(&batch, &logps, &theirs, &assumed));
     let reported: Vec<_> = found.found().map(|found| reported(py, found)).collect::<PyResult<_>>()?;
     PyList::new(py, reported)
+}
+
+/// The loss of the batch, or a number for each group.
+fn losses(value: &Bound<'_, PyAny>, groups: usize) -> PyResult<Vec<f64>> {
+    let given = match number(value) {
+        Some(loss) => vec![loss],
+        None => numbers("loss", value, "a number, or a list with a number for each group")?,
+    };
+    if given.len() != groups && given.len() != 1 {
+        let found = given.len();
+        return Err(refused(format!("loss: {found} entries for {groups} groups; give one, or one per group")));
+    }
+    match given.iter().find(|x| !x.is_finite()) {
+        Some(x) => Err(refused(format!("loss = {x}; must be a finite number"))),
+        None => Ok(given),
+    }
+}
+
+/// Refuses what would make every comparison, or none, an explanation.
+fn check_assumed(assumed: &Assumptions, batch: &[Group]) -> Result<(), String> {
+    if !(assumed.tolerance > 0.0 && assumed.tolerance < 1.0) {
+        return Err(format!("tolerance = {}; must be a number above 0 and below 1", assumed.tolerance));
+    }
+    if let Some(beta) = assumed.beta.filter(|x| !(x.is_finite() && *x >= 0.0)) {
+        return Err(format!("beta = {beta}; must be a number of at least 0"));
+    }
+    if let Some(length) = assumed.max_length.filter(|x| !(x.is_finite() && *x > 0.0)) {
+        return Err(format!("max_length = {length}; must be a number above 0"));
+    }
+    let Some(words) = &assumed.correction else { return Ok(()) };
+    // Any method without settings of its own says what is wrong with them.
+    let known = methods::parse("gpg", words).map_err(|e| format!("correction: {e}"))?;
+    let lacks = |kind: &InputKind| batch.iter().flat_map(|g| &g.responses).any(|r| !kind.is_in(r));
+    match known.extra_inputs().into_iter().find(lacks) {
+        Some(kind) => Err(format!("{}: missing; `{words}` reads it", kind.name())),
+        None => Ok(()),
+    }
 }
 
 /// Every convention as the keyword arguments of `grpo_lambda.Convention`.
@@ -84,20 +119,32 @@ pub(crate) fn conventions(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
     Ok(list)
 }
 
+/// The entries of a list for each group, read by a function that takes the number of responses.
+fn of_groups<T>(
+    name: &'static str,
+    value: &Bound<'_, PyAny>,
+    sizes: &[usize],
+    read: impl Fn(&'static str, usize, &Bound<'_, PyAny>) -> PyResult<T>,
+) -> PyResult<Vec<T>> {
+    let entries = items(name, value, "a list of groups, each a list with an entry per response")?;
+    if entries.len() != sizes.len() {
+        let (found, expected) = (entries.len(), sizes.len());
+        return Err(refused(format!(
+            "{name}: {found} entries for {expected} groups; one per group is needed"
+        )));
+    }
+    let named = |g: usize, e: PyErr| refused(format!("groups[{g}]: {}", e.value(value.py())));
+    let entry = |(g, (of_group, &size)): (usize, (&Bound<'_, PyAny>, &usize))| {
+        read(name, size, of_group).map_err(|e| named(g, e))
+    };
+    entries.iter().zip(sizes).enumerate().map(entry).collect()
+}
+
 /// Numbers of every token, group by group.
 fn rows(name: &'static str, value: &Bound<'_, PyAny>, sizes: &[usize], logps: &Rows) -> PyResult<Rows> {
-    let of_groups = items(name, value, "a list of groups, each a list of lists of numbers")?;
-    if of_groups.len() != sizes.len() {
-        return Err(refused(format!("{name}: {} entries for {} groups", of_groups.len(), sizes.len())));
-    }
-    let mut all = Vec::new();
-    for (g, (of_group, &size)) in of_groups.iter().zip(sizes).enumerate() {
-        let read = groups::lists(name, size, of_group);
-        for (i, row) in read
-            .map_err(|e| refused(format!("groups[{g}]: {}", e.value(value.py()))))?
-            .into_iter()
-            .enumerate()
-        {
+    let mut all = Rows::new();
+    for (g, read) in of_groups(name, value, sizes, groups::lists)?.into_iter().enumerate() {
+        for (i, row) in read.into_iter().enumerate() {
             let expected = logps[all.len()].len();
             if row.len() != expected {
                 let found = row.len();

@@ -141,6 +141,17 @@ pub(crate) fn tokens(responses: usize, value: &Bound<'_, PyAny>) -> PyResult<Vec
     rows.iter().enumerate().map(of_response).collect()
 }
 
+/// The micro-batch of every response.
+pub(crate) fn parts(field: &'static str, responses: usize, value: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
+    const RIGHT: &str = "a whole number from 0, the micro-batch of the response";
+    let entries = per_response(field, responses, value, "a list of whole numbers, one per response")?;
+    let part = |(i, x): (usize, &Bound<'_, PyAny>)| {
+        let part = if is_flag(x) { None } else { x.extract::<usize>().ok() };
+        part.ok_or_else(|| wrong(field, i, x, RIGHT))
+    };
+    entries.iter().enumerate().map(part).collect()
+}
+
 /// True for each response that was cut off.
 pub(crate) fn truncated(responses: usize, value: &Bound<'_, PyAny>) -> PyResult<Vec<bool>> {
     let flags = per_response("truncated", responses, value, "a list of true and false")?;

@@ -80,6 +80,7 @@ def test_wrong_forms_are_refused_by_name():
         (lambda g, x: (0.0, [[row[:1] for row in rows] for rows in x]), {}, "^dlogps: must have the shapes of logps"),
         (reinforce, {"lambda": 1}, "^lambda: a callable has no settings"),
         ("grop", {}, "did you mean `grpo`"),
+        (3, {}, "^method = 3; must be the name of a method, or a callable$"),
     ]:
         with pytest.raises(ValueError, match=text):
             conformance(method, **settings)

@@ -119,7 +119,7 @@ def test_the_command_writes_toml_and_json_and_one_line_of_error(tmp_path, capsys
     (tmp_path / "r.toml").write_text(written)
     assert main([str(tmp_path / "r.toml")]) == 0
     assert json.loads(capsys.readouterr().out)["max_steps"] == 7
-    for name, text in (("b.json", '{"top_k": 5, "max_steps": 1}'), ("l.json", "[1]"), ("b.yaml", ""), ("missing.json", None)):
+    for name, text in (("e.toml", "# nothing"), ("b.json", '{"top_k": 5, "max_steps": 1}'), ("l.json", "[1]"), ("b.yaml", ""), ("missing.json", None)):
         if text is not None:
             (tmp_path / name).write_text(text)
         assert main([str(tmp_path / name)]) == 2

@@ -83,9 +83,34 @@ def test_a_mean_of_each_micro_batch_is_named_where_the_parts_are_given():
     best = found.matches[0]
     assert best.of_parts and best.command == "grpo reduction=token_mean" and "TRL loss_type=bnpo" in best.labels, found
     assert not grpo_lambda.diagnose(groups, advantages=summed.advantages, gradient=dlogps)[1].matches
-    with pytest.raises(ValueError, match="parts: 4 entries for 12 responses"):
-        grpo_lambda.diagnose(groups, dlogps=dlogps, parts=parts[:1])
-    with pytest.raises(ValueError, match="parts: no response has 0; number the micro-batches from 0"):
-        grpo_lambda.diagnose(groups, dlogps=dlogps, parts=[[1] * 4] * 3)
+    for wrong, text in [
+        (parts[:1], "^parts: 1 entries for 3 groups; one per group is needed$"),
+        ([0, 1, 2], r"^groups\[0\]: parts = 0; must be a list of whole numbers, one per response$"),
+        ([[0, 1, 2, 1, 2], [0, 0, 1], [1, 2, 0, 2]], r"^groups\[0\]: parts: 5 entries for 4 rewards"),
+        ([[0, 1, 2, 1.5]] * 3, r"^groups\[0\]: parts\[3\] = 1.5; must be a whole number from 0, the micro-batch of the response$"),
+        ([[0, True, 2, 1]] * 3, r"parts\[1\] = true; must be a whole number"),
+        ([[0, -1, 2, 1]] * 3, r"parts\[1\] = -1; must be a whole number"),
+        ([[1] * 4] * 3, "parts: no response has 0; number the micro-batches from 0"),
+    ]:
+        with pytest.raises(ValueError, match=text):
+            grpo_lambda.diagnose(groups, dlogps=dlogps, parts=wrong)
+    of_arrays = grpo_lambda.diagnose(groups, advantages=summed.advantages, dlogps=dlogps, parts=np.array(parts))[1]
+    assert of_arrays.matches[0] == best
     with pytest.raises(ValueError, match="dlogps and gradient: two names of one quantity"):
         grpo_lambda.diagnose(groups, dlogps=dlogps, gradient=dlogps)
+
+
+def test_what_no_search_can_use_is_refused_by_name():
+    groups = batch()
+    for given, text in [
+        (dict(loss=float("nan")), "^loss = NaN; must be a finite number$"),
+        (dict(loss=[0.1, 0.2]), "^loss: 2 entries for 3 groups; give one, or one per group$"),
+        (dict(loss="x"), "^loss = the text `x`; must be a number, or a list with a number for each group$"),
+        (dict(loss=0.1, tolerance=float("nan")), "^tolerance = NaN; must be a number above 0 and below 1$"),
+        (dict(loss=0.1, beta=-1.0), "^beta = -1; must be a number of at least 0$"),
+        (dict(loss=0.1, max_length=0), "^max_length = 0; must be a number above 0$"),
+        (dict(loss=0.1, correction="corection=token_mask"), "^correction: unknown key `corection` for method gpg .did you mean `correction`"),
+        (dict(loss=0.1, correction="correction=token_mask"), "^sampler_logps: missing; `correction=token_mask` reads it$"),
+    ]:
+        with pytest.raises(ValueError, match=text):
+            grpo_lambda.diagnose(groups, **given)

@@ -199,6 +199,10 @@ def test_wrong_shapes_and_numbers_are_named():
         (dict(group_size=None), r"^group_size, group: give one of them"),
         (dict(group=[0, 0]), r"^group_size, group: give one of them"),
         (dict(group_size=0), r"^group_size = 0; must divide"),
+        (dict(group_size=2.0), r"^group_size = 2.0; must be a whole number$"),
+        (dict(group_size="2"), r"^group_size = '2'; must be a whole number$"),
+        (dict(group_size=None, group=2), r"^group = a value of type int; must be a list with a label per row$"),
+        (dict(group_size=None, group=[[0], [0]]), r"^group\[0\] = a value of type list; must be a text, a number"),
         (dict(old_logps=np.full((2, 3), np.inf)), r"^old_logps\[0\]\[0\] = inf; must be a finite number$"),
         (dict(old_logps="x"), r"^old_logps = .*must be an array of numbers with 2 axes$"),
         (dict(old_logps=np.zeros((2, 3, 1))), r"must be an array of numbers with 2 axes$"),
@@ -218,6 +222,8 @@ def test_wrong_shapes_and_numbers_are_named():
     ]:
         with pytest.raises(ValueError, match=expected):
             grpo_lambda.loss(fixed, logps)
+    with pytest.raises(ValueError, match="^credit = a value of type str; must be what credit, credit_padded or credit_from_rows returned$"):
+        grpo_lambda.loss("grpo", fixed.advantages)
 
 
 def test_other_threads_run_while_a_loss_is_computed():

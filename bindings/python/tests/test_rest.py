@@ -3,7 +3,10 @@
 import doctest
 import importlib
 import inspect
+import pydoc
 import re
+import subprocess
+import sys
 import typing
 from importlib import metadata
 from pathlib import Path
@@ -16,7 +19,6 @@ from grpo_lambda import _native, stats
 
 def test_the_registry_is_that_of_the_command_line(sim):
     import json
-    import subprocess
 
     from conftest import SIM
 
@@ -84,6 +86,7 @@ def test_wrong_grading_input_is_named():
         (lambda: grpo_lambda.grade(3, "1"), "^gold = 3; must be a text, or a list of texts"),
         (lambda: grpo_lambda.grade("3", 1), "^answer.* = 1; must be a text$"),
         (lambda: grpo_lambda.grade("3", "1", extract="box"), "^extract = `box`; must be one of auto"),
+        (lambda: grpo_lambda.grade_batch("12", ["1", "2"]), "^golds = a text; must be a list of texts$"),
         (lambda: grpo_lambda.grade_batch(["1"], ["1", "2"]), "^golds: 1 entries for 2 answers"),
         (lambda: grpo_lambda.grade_batch(["1", ""], ["1", "2"]), r"^golds\[1\]: the reference answer is empty"),
     ]:
@@ -128,7 +131,7 @@ def test_the_stub_names_what_the_module_has():
     declared = set(re.findall(r"^(?:def|class) (\w+)", stub, re.M))
     assert declared == {name for name in dir(_native) if not name.startswith("_")}
     for name in ("Credit", "Mdp", "Expected"):
-        body = re.search(rf"^class {name}:\n((?:    .*\n|\n)*)", stub, re.M)[1]
+        body = re.search(rf"^class {name}(?:\(.*\))?:\n((?:    .*\n|\n)*)", stub, re.M)[1]
         members = set(re.findall(r"^    def (\w+)", body, re.M)) - {"__init__", "__len__", "_clip_fractions", "_loss_around"}
         assert members == {m for m in dir(getattr(_native, name)) if not m.startswith("_")}
 
@@ -164,6 +167,26 @@ def test_there_is_one_version():
     manifest = (Path(__file__).parents[1] / "Cargo.toml").read_text()
     version = re.search(r'^version = "(.*)"$', manifest, re.M)[1]
     assert grpo_lambda.__version__ == metadata.version("grpo-lambda") == version
+
+
+def test_help_begins_with_every_function():
+    text = pydoc.plain(pydoc.render_doc(grpo_lambda))
+    first = text[: text.index("PACKAGE CONTENTS")]
+    functions = [name for name in grpo_lambda.__all__ if inspect.isfunction(getattr(grpo_lambda, name))]
+    assert len(functions) == 13 and first.count("\n") < 40
+    assert [name for name in [*functions, "Mdp"] if not re.search(rf"`{name}`", first)] == []
+
+
+def test_one_dependency_and_an_import_at_its_price():
+    card = metadata.metadata("grpo-lambda")
+    hard = [need for need in metadata.requires("grpo-lambda") if "extra ==" not in need]
+    assert [re.match(r"[\w-]+", need)[0] for need in hard] == ["numpy"]
+    assert card["Author"] and card["License-Expression"] and card.get_all("Project-URL") and card["Description"]
+    assert {"Typing :: Typed", "Programming Language :: Python :: 3.10", "Programming Language :: Python :: 3.14"} <= set(card.get_all("Classifier"))
+    loaded = "import sys, numpy; before = set(sys.modules); import grpo_lambda; print(*set(sys.modules) - before)"
+    done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
+    beyond = {name.partition(".")[0] for name in done.stdout.split()} - set(sys.stdlib_module_names)
+    assert beyond <= {"grpo_lambda", "numpy"}, beyond
 
 
 def test_the_package_is_typed_and_verl_finds_it():

@@ -76,6 +76,8 @@ def conformance(method: Function | MethodName, /, *, seed: int = 0, tolerance: f
         >>> [(check.name, check.verdict) for check in report.checks][:3]
         [('gradient', 'holds'), ('permutation', 'holds'), ('agreeing group', 'fails')]
     """
+    if not isinstance(method, str) and not callable(method):
+        raise ValueError(f"method = {method!r}; must be the name of a method, or a callable")
     function = _named(method, settings) if isinstance(method, str) else method
     if settings and not isinstance(method, str):
         raise ValueError(f"{next(iter(settings))}: a callable has no settings; bind them in the function")

@@ -2,37 +2,50 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 from . import _native
 from ._methods import MethodName
 from ._native import Credit
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
-class Loss(NamedTuple):
-    """The result of :func:`loss`.
+    from ._types import Form, Groups, Padded
 
-    Minimise ``loss``. ``dlogps`` holds its derivative with respect to every log-probability, in the form of the batch.
-    ``metrics`` has the names of ``sim estimate``.
-    """
+    class Loss(NamedTuple, Generic[Form]):  # only from Python 3.11 on at run time
+        loss: float
+        dlogps: Form
+        metrics: dict[str, float]
 
-    loss: float
-    dlogps: Any
-    metrics: dict[str, float]
+else:
+
+    class Loss(NamedTuple):
+        """The result of :func:`loss`.
+
+        Minimise ``loss``. ``dlogps`` holds its derivative with respect to every log-probability, in the form of the batch.
+        ``metrics`` has the names of ``sim estimate``.
+        """
+
+        loss: float
+        dlogps: Any
+        metrics: dict[str, float]
 
 
 class Estimate(NamedTuple):
     """The result of :func:`estimate` for a group: the fields of a line of ``sim estimate``."""
 
     id: str | int | float | None
-    advantages: list[Any]
+    advantages: list[NDArray[np.float64]]
     loss: float
-    dlogps: list[Any]
+    dlogps: list[NDArray[np.float64]]
     metrics: dict[str, float]
 
 
-def credit(method: MethodName, groups: Sequence[Mapping[str, Any]], /, **settings: Any) -> Credit:
+def credit(method: MethodName, groups: Sequence[Mapping[str, Any]], /, **settings: Any) -> Credit[Groups]:
     """Fixes the credit of a batch of groups.
 
     Args:
@@ -69,7 +82,7 @@ def credit_padded(
     tokens: Any = None,
     extra_inputs: Mapping[str, Any] | None = None,
     **settings: Any,
-) -> Credit:
+) -> Credit[Padded]:
     """Fixes the credit of padded rows, the form of trainers.
 
     Args:
@@ -115,7 +128,7 @@ def credit_from_rows(
     ref_logps: Any = None,
     sampler_logps: Any = None,
     **settings: Any,
-) -> Credit:
+) -> Credit[Padded]:
     """Makes a micro-batch of rows whose credit is fixed, in any selection and order.
 
     The losses of a batch's parts add up to the loss of the batch.
@@ -145,7 +158,7 @@ def credit_from_rows(
     )
 
 
-def loss(credit: Credit, logps: Any = None) -> Loss:
+def loss(credit: Credit[Form], logps: Any = None) -> Loss[Form]:
     """The loss of a batch at current log-probabilities, with its gradient.
 
     Args:
@@ -159,6 +172,8 @@ def loss(credit: Credit, logps: Any = None) -> Loss:
         >>> grpo_lambda.loss(fixed, [[[-0.5], [-1.0]]]).dlogps[0][0].tolist()
         [-0.5]
     """
+    if not isinstance(credit, Credit):
+        raise ValueError(f"credit = a value of type {type(credit).__name__}; must be what credit, credit_padded or credit_from_rows returned")
     return Loss(*credit.loss(logps))
 
 
@@ -213,6 +228,10 @@ def _group_of_row(rows: int, size: int | None, labels: Sequence[Hashable] | None
     if (size is None and labels is None) or (size is not None and labels is not None):
         raise ValueError("group_size, group: give one of them, to say which rows answer the same prompt")
     if size is not None:
+        try:
+            size = operator.index(size)
+        except TypeError:
+            raise ValueError(f"group_size = {size!r}; must be a whole number") from None
         if size < 1 or rows % size != 0:
             raise ValueError(f"group_size = {size}; must divide the number of rows, {rows}")
         return [row // size for row in range(rows)]
@@ -220,4 +239,10 @@ def _group_of_row(rows: int, size: int | None, labels: Sequence[Hashable] | None
     listed: Any = labels
     if hasattr(listed, "tolist"):
         listed = listed.tolist()
-    return [number.setdefault(label, len(number)) for label in listed]
+    if isinstance(listed, str) or not isinstance(listed, Iterable):
+        raise ValueError(f"group = a value of type {type(labels).__name__}; must be a list with a label per row")
+    labelled = list(listed)
+    for row, label in enumerate(labelled):
+        if not isinstance(label, Hashable):
+            raise ValueError(f"group[{row}] = a value of type {type(label).__name__}; must be a text, a number or a tuple of these")
+    return [number.setdefault(label, len(number)) for label in labelled]

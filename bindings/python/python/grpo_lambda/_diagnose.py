@@ -115,9 +115,7 @@ def diagnose(
     gradient = dlogps if gradient is None else gradient
     # An array or a tensor.
     given: Any = loss.tolist() if loss is not None and hasattr(loss, "tolist") else loss
-    losses = [] if given is None else list(given) if isinstance(given, Sequence) else [given]
-    of_each = None if parts is None else [int(part) for of_group in parts for part in of_group]
-    reported = _native.diagnose(listed(groups, "diagnose([group], loss=..)"), advantages, token_losses, gradient, losses, tolerance, beta, max_length, correction, of_each)
+    reported = _native.diagnose(listed(groups, "diagnose([group], loss=..)"), advantages, token_losses, gradient, given, tolerance, beta, max_length, correction, parts)
     return [
         Found(**{**found, "matches": [Candidate(**c) for c in found["matches"]], "nearest": _candidate(found["nearest"])})
         for found in reported

@@ -58,6 +58,9 @@ def grade_batch(
     cut_off: Sequence[bool] | None = None,
 ) -> list[Verdict]:
     """:func:`grade` of every pair, on all cores and without the interpreter's lock. ``problems`` and ``cut_off`` have one entry per answer."""
+    for name, texts in (("golds", golds), ("answers", answers)):
+        if isinstance(texts, str):
+            raise ValueError(f"{name} = a text; must be a list of texts")
     known = None if problems is None else list(problems)
     ends = None if cut_off is None else [bool(cut) for cut in cut_off]
     return _verdicts(list(golds), list(answers), extract, rules, known, ends, one=False)

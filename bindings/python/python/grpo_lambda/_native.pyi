@@ -1,15 +1,16 @@
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Generic
 
 from ._conformance import Function
 from ._methods import MethodName
+from ._types import Form, Groups, Padded
 
 import numpy as np
 from numpy.typing import NDArray
 
 __version__: str
 
-class Credit:
+class Credit(Generic[Form]):
     """A batch whose credit is fixed. Its length is the number of responses."""
 
     @property
@@ -17,15 +18,15 @@ class Credit:
     @property
     def settings(self) -> list[tuple[str, str]]: ...
     @property
-    def advantages(self) -> Any:
+    def advantages(self) -> Form:
         """Advantage of every token, in the form of the batch."""
     @property
-    def weights(self) -> Any:
+    def weights(self) -> Form:
         """Weight of every token in the loss, 0 where it is masked."""
     @property
     def eligible(self) -> Any | None:
         """True for each token that a selective trace may read; ``None`` if the trace reads all."""
-    def loss(self, logps: Any = None) -> tuple[float, Any, dict[str, float]]: ...
+    def loss(self, logps: Any = None) -> tuple[float, Form, dict[str, float]]: ...
     def _loss_around(self, logps: Any, frozen: Any) -> float: ...
     def _clip_fractions(self, logps: Any) -> NDArray[np.float64]: ...
     def __len__(self) -> int: ...
@@ -118,7 +119,7 @@ def extra_inputs(method: str, /, **settings: Any) -> list[str]: ...
 def require(method: str, provided: list[str], settings: dict[str, Any] | None) -> None: ...
 def credit_reads_tokens(method: str, settings: dict[str, Any] | None) -> bool: ...
 def explain(method: str, groups: int, group_size: int, max_len: int, settings: dict[str, Any] | None) -> str: ...
-def credit(method: str, groups: list[Any], settings: dict[str, Any] | None) -> Credit: ...
+def credit(method: str, groups: list[Any], settings: dict[str, Any] | None) -> Credit[Groups]: ...
 def credit_padded(
     method: str,
     rewards: Any,
@@ -130,7 +131,7 @@ def credit_padded(
     tokens: Any,
     extra_inputs: dict[str, Any] | None,
     settings: dict[str, Any] | None,
-) -> Credit: ...
+) -> Credit[Padded]: ...
 def credit_from_rows(
     method: str,
     advantages: Any,
@@ -141,18 +142,18 @@ def credit_from_rows(
     ref_logps: Any,
     sampler_logps: Any,
     settings: dict[str, Any] | None,
-) -> Credit: ...
+) -> Credit[Padded]: ...
 def diagnose(
     groups: list[Any],
     advantages: Any,
     token_losses: Any,
     gradient: Any,
-    loss: list[float],
+    loss: Any,
     tolerance: float,
     beta: float | None,
     max_length: float | None,
     correction: str | None,
-    parts: list[int] | None,
+    parts: Any,
 ) -> list[dict[str, Any]]: ...
 def conventions() -> list[dict[str, Any]]: ...
 def grade_all(

@@ -206,7 +206,7 @@ def policy_loss(
     mask: np.ndarray,
     weights: np.ndarray,
     settings: dict[str, Any],
-) -> Loss:
+) -> Loss[Any]:
     """The loss of a micro-batch with these advantages and token weights."""
     _refuse_settings(settings)
     fixed = credit_from_rows(

@@ -476,7 +476,10 @@ def _json(path: Path) -> str:
         import tomllib
     except ImportError as error:  # Python 3.10
         raise ValueError("reading TOML needs Python 3.11") from error
-    fields, notes = to_trl(flat(tomllib.loads(path.read_text())))
+    run = flat(tomllib.loads(path.read_text()))
+    if not run:
+        raise ValueError("holds no setting; write those of a run, as llm-train --print-config prints them")
+    fields, notes = to_trl(run)
     for note in notes:
         print(f"convert_config: note: {note}", file=sys.stderr)
     return json.dumps(fields, indent=2) + "\n"

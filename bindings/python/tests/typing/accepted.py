@@ -1,4 +1,4 @@
-"""Lines that users write: mypy in strict mode and pyright accept it. They refuse the three lines of refused.py."""
+"""Lines that users write: mypy in strict mode and pyright accept it. They refuse the five lines of refused.py."""
 
 import numpy as np
 
@@ -10,6 +10,8 @@ fixed: grpo_lambda.Credit = grpo_lambda.credit("grpo_lambda", [group], lambda_=0
 value, dlogps, metrics = grpo_lambda.loss(fixed)
 number: float = value + metrics["tokens"]
 padded = grpo_lambda.credit_padded("grpo", [1, 0], np.zeros((2, 3)), np.ones((2, 3)), group_size=2)
+rows: np.ndarray = padded.advantages[[1, 0]] + grpo_lambda.loss(padded, np.zeros((2, 3))).dlogps
+of_response: np.ndarray = fixed.weights[0][1] + dlogps[0][1]
 for method in grpo_lambda.methods():
     grpo_lambda.explain(method.name)
 mdp = Mdp(tokens="a EOS", eos="EOS", horizon=1)
