@@ -25,8 +25,8 @@ _OF_ONE_LOSS = {
 
 #: Fields of TRL's own loss that no method here has.
 _NOWHERE = {
-    "entropy_coef": "an entropy bonus is a trainer's term and no method's",
-    "use_adaptive_entropy": "an entropy bonus is a trainer's term and no method's",
+    "entropy_coef": "an entropy bonus is a trainer's term and no method's: it does not pass through log-probabilities",
+    "use_adaptive_entropy": "an entropy bonus is a trainer's term and no method's: it does not pass through log-probabilities",
 }
 
 

@@ -516,6 +516,10 @@ def what_is_wrong_comes_first():
     assert "nearest" not in steps[3].sentence, steps[3].sentence
     train(recorder(trl.GRPOTrainer, steps), loss_type="sapo", num_iterations=2)
     assert "reaches the clip" not in steps[4].sentence, steps[4].sentence
+    if known(dict(entropy_coef=0.0)):
+        train(recorder(trl.GRPOTrainer, steps), entropy_coef=0.01)
+        assert "entropy_coef = 0.01: an entropy bonus" in steps[5].sentence, steps[5].sentence
+        assert "the gradient by log-probabilities is that of TRL loss_type=dapo" in steps[5].sentence, steps[5].sentence
 
 
 def responses_without_a_token_are_compared():
