@@ -34,6 +34,9 @@ def test_torch():
             (grad,) = torch.autograd.grad(loss(fixed, logps)[0], logps, create_graph=True)
             with pytest.raises(RuntimeError, match="does not require grad|once_differentiable"):
                 grad.sum().backward()
+    for wrong, kind in ((new, "ndarray"), (torch.zeros(MASK.shape, dtype=torch.long), "torch.int64")):
+        with pytest.raises(ValueError, match=f"^logps = a value of type {kind}; must be a tensor of floating-point numbers$"):
+            loss(fixed, wrong)
 
 
 def test_jax():
@@ -48,3 +51,5 @@ def test_jax():
         assert abs(float(value) - expected.loss) < 1e-6
         assert np.abs(np.asarray(grad) - 2.0 * expected.dlogps).max() < 1e-6
         assert abs(float(metrics["kl"]) - expected.metrics["kl"]) < 1e-6
+    with pytest.raises(ValueError, match="^logps = an array of type int32; must be one of floating-point numbers$"):
+        loss(fixed, jax.numpy.zeros(MASK.shape, dtype=jax.numpy.int32))

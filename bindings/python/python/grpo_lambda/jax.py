@@ -51,6 +51,9 @@ def loss(credit: Credit, logps: jax.Array) -> tuple[jax.Array, dict[str, jax.Arr
         >>> jax.grad(lambda x: loss(fixed, x)[0])(logps).tolist()
         [[-0.5, -0.5], [0.5, 0.0]]
     """
+    logps = jnp.asarray(logps)
+    if not jnp.issubdtype(logps.dtype, jnp.floating):
+        raise ValueError(f"logps = an array of type {logps.dtype}; must be one of floating-point numbers")
     number = jax.ShapeDtypeStruct((), logps.dtype)
     shapes = (number, jax.ShapeDtypeStruct(logps.shape, logps.dtype), dict.fromkeys(_METRICS, number))
 
@@ -75,4 +78,4 @@ def loss(credit: Credit, logps: jax.Array) -> tuple[jax.Array, dict[str, jax.Arr
         return (dlogps * given[0],)
 
     value.defvjp(forward, backward)
-    return value(jnp.asarray(logps))
+    return value(logps)

@@ -99,5 +99,8 @@ def loss(credit: Credit, logps: torch.Tensor) -> tuple[torch.Tensor, dict[str, f
         tensor([[-0.5000, -0.5000],
                 [ 0.5000,  0.0000]])
     """
+    if not isinstance(logps, torch.Tensor) or not logps.is_floating_point():
+        kind = logps.dtype if isinstance(logps, torch.Tensor) else type(logps).__name__
+        raise ValueError(f"logps = a value of type {kind}; must be a tensor of floating-point numbers")
     found = _loss(credit, array(logps))
     return share(logps, found.loss, found.dlogps), found.metrics
