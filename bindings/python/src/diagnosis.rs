@@ -71,7 +71,9 @@ fn losses(value: &Bound<'_, PyAny>, groups: usize) -> PyResult<Vec<f64>> {
     };
     if given.len() != groups && given.len() != 1 {
         let found = given.len();
-        return Err(refused(format!("loss: {found} entries for {groups} groups; give one, or one per group")));
+        return Err(refused(format!(
+            "loss: {found} entries for {groups} groups; give one, or one per group"
+        )));
     }
     match given.iter().find(|x| !x.is_finite()) {
         Some(x) => Err(refused(format!("loss = {x}; must be a finite number"))),
