@@ -77,14 +77,6 @@ impl Entry {
         })
     }
 
-    /// The method at another learning rate.
-    pub fn at_rate(&self, rate: f64) -> Entry {
-        let mut words = self.settings.clone();
-        words.extend(self.run.iter().filter(|(key, _)| key != "rl.lr").cloned());
-        words.push(("rl.lr".to_owned(), rate.to_string()));
-        Entry::new(self.name, &words).expect("settings that were accepted before")
-    }
-
     /// Its name as the atlas and the paper's tables have it: `GRPO` is the mean over tokens, `GRPO, 1/T` the mean over
     /// responses.
     pub fn reader_name(&self) -> String {
@@ -233,15 +225,5 @@ mod tests {
             assert!(error.contains(expected), "{text}: {error}");
             assert!(error.starts_with("--methods: ") && !error.contains('\n'), "{error}");
         }
-    }
-
-    #[test]
-    fn a_control_differs_in_its_rate_only() {
-        let first = parse("grpo:beta=0.1,rl.lr=1e-4").expect("one").remove(0);
-        let control = first.at_rate(0.002);
-        assert_eq!(
-            (control.label.as_str(), &control.settings),
-            ("grpo:beta=0.1,rl.lr=0.002", &first.settings)
-        );
     }
 }
