@@ -247,28 +247,6 @@ fn a_run_goes_on_under_the_end_tokens_and_the_grader_that_it_began_with_or_not_a
     assert_eq!((&last["end_tokens"], &last["grader"]), (&recorded["end_tokens"], &recorded["grader"]));
 }
 
-/// Rows were divided by the problem as published before [`grpo_lambda_trainer::input::data::RowKey::Words`].
-#[test]
-fn a_run_begun_under_the_old_key_of_rows_keeps_its_split() {
-    let place = place();
-    place.write("rows.jsonl", rows(60, " ").replace("+1", "  +  1"));
-    train(&place, "run", &[]).output();
-    stop_after(&place.at("run"), 2);
-    let mut then = String::new();
-    rewrite(&place, STEP_2, "state.json", |state| {
-        let now = state["data"].as_str().unwrap();
-        then = now.strip_suffix("-words").expect("the keys divide these rows otherwise").to_owned();
-        state["data"] = then.as_str().into();
-        for field in ["prompts", "end_tokens", "grader"] {
-            state.as_object_mut().unwrap().remove(field).unwrap();
-        }
-    });
-    train(&place, "run", &[]).output();
-    let last = place.json("run/checkpoints/step-00000006/state.json");
-    assert_eq!(last["data"], then);
-    train(&place, "run", &[]).tells("already finished");
-}
-
 #[test]
 fn positions_that_config_json_leaves_out_are_named_where_a_run_began_with_fewer() {
     let place = place();
