@@ -137,19 +137,6 @@ fn files_of_a_tokenizer_that_contradict_each_other_are_refused_or_named() {
 }
 
 #[test]
-fn a_command_of_older_clones_names_what_does_its_work() {
-    let place = Place::new();
-    for (line, instead) in [
-        ("serve --model model --port 8000", "vllm serve DIR … llm-train score"),
-        ("--quiet serve", "vllm serve DIR"),
-        ("merge --model a --adapter b", "llm-train export"),
-        ("info model", "train --dry-run"),
-    ] {
-        place.run(line).refused(2, &format!("is no command of this version; … {instead}"));
-    }
-}
-
-#[test]
 fn export_keeps_the_type_of_a_checkpoint_that_is_from_no_run() {
     let place = Place::with_model();
     let parameters = weights::initialise(&shape(), 3, 0.3);

@@ -202,28 +202,4 @@ mod tests {
         }
         assert_eq!(parse("grpo:rl.lr=0.001").expect("one")[0].slug(), "grpo-rl.lr-0.001");
     }
-
-    #[test]
-    fn what_is_wrong_is_said_in_a_line() {
-        for (text, expected) in [
-            ("grpo,grp", "unknown method `grp` (did you mean `grpo`?)"),
-            ("grpo,,rloo", "the name of a method is missing"),
-            ("lambda=0.9", "a setting before any method"),
-            ("grpo:beta", "a setting is key=value"),
-            ("grpo:lambda=0.9", "grpo: unknown key `lambda`"),
-            ("grpo_lambda:lambda=2", "lambda=2: must be a number from 0 to 1"),
-            (
-                "grpo,grpo_lambda,grpo_lambda:style=recent",
-                "is given twice (as grpo_lambda and grpo_lambda:style=recent)",
-            ),
-            ("grpo:rl.lr=1e-3,grpo:rl.lr=0.001", "is given twice"),
-            ("grpo:seed=3", "unknown key `seed`"),
-            ("grpo:eval.n=3", "the others are common to all"),
-            ("grpo:rl.steps=3", "rl.steps is common"),
-        ] {
-            let error = parse(text).expect_err(text);
-            assert!(error.contains(expected), "{text}: {error}");
-            assert!(error.starts_with("--methods: ") && !error.contains('\n'), "{error}");
-        }
-    }
 }

@@ -3,7 +3,7 @@
 use grpo_lambda_decoder::generate::{Sampler, SamplingParams, SamplingRequest};
 use grpo_lambda_decoder::model::{
     Architecture::{Olmo2, Qwen2, Qwen3},
-    Decoder, Decoding, ForwardOptions, Gradients, ModelConfig, ModelShape, RowId, Rows, weights,
+    Decoder, Decoding, ForwardOptions, ModelConfig, ModelShape, RowId, Rows, weights,
 };
 use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_decoder::truncation::Truncation;

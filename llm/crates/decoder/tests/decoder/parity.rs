@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use grpo_lambda_decoder::model::weights::{self, SaveDtype};
+use grpo_lambda_decoder::model::weights;
 use grpo_lambda_decoder::model::{Decoder, Decoding, ForwardOptions, Gradients, ModelConfig, Rows};
 use safetensors::SafeTensors;
 

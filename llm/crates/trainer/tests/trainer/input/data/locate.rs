@@ -1,4 +1,4 @@
-use grpo_lambda_trainer::input::data::locate::{directory, in_cache};
+use grpo_lambda_trainer::input::data::locate::directory;
 use std::path::PathBuf;
 
 fn tree(files: &[&str]) -> tempfile::TempDir {
