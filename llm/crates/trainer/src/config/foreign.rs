@@ -6,11 +6,12 @@ pub fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
     lines.filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once(": "))
 }
 
-/// A hint for another trainer's key: ` (here: ..)`.
-pub fn hint(key: &str) -> Option<String> {
+/// A hint for another trainer's key, ` (.. here it is ..)`; by a name of several parts alone, if that is asked for.
+pub(super) fn hint(key: &str, of_parts: bool) -> Option<String> {
     let key = key.trim_start_matches('-').replace('-', "_");
     // The longest name fits best: `rollout.n` rather than `n`.
-    let found = names().filter(|(theirs, _)| key == *theirs || key.ends_with(&format!(".{theirs}")));
+    let fits = |theirs: &str| key == theirs || key.ends_with(&format!(".{theirs}"));
+    let found = names().filter(|(theirs, _)| fits(theirs) && (!of_parts || theirs.contains('.')));
     let (_, ours) = found.max_by_key(|(theirs, _)| theirs.len())?;
     Some(format!(" (a name of TRL or verl; here it is {ours})"))
 }
