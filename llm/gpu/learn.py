@@ -118,7 +118,7 @@ def main():
     a = p.parse_args()
     if a.kind == "seed":
         found = read(pathlib.Path(a.run) / "compare.csv")
-        rows = [[a.seed, r["method"], r["n_least"], r["before"], r["after"]] for r in found if not r["control_of"]]
+        rows = [[a.seed, r["method"], r["n_least"], r["before"], r["after"]] for r in found]
         write(a.csv, a.head, COLUMNS, rows)
     elif a.kind == "steps":
         rows = [r for r in read(pathlib.Path(a.run) / "metrics.csv") if r["stage"] == "rl"]

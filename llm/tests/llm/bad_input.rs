@@ -1,6 +1,6 @@
 //! What can be wrong with what a user hands to `llm-train`, in one table: the exit code is 2 where the input was refused and 1
 //! where the work broke off, there is exactly one error line, it names file, field and value and what would be right, and
-//! nobody sees a panic. Lines of `generate` and `score`: `commands.rs`. Settings of methods: `llm/crates/trainer/tests/trainer/config/`.
+//! nobody sees a panic. Lines of `generate` and `score`: `commands.rs`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -148,6 +148,9 @@ fn settings() {
     std::fs::create_dir(place.at("held")).unwrap();
     place.write("held/notes.txt", "x");
     place.refuses(include_str!("refused/settings.txt"));
+    place.refuses_each(include_str!("refused/keys.txt"), |keys, _| {
+        place.run(&format!("train --run run {keys}"))
+    });
 }
 
 /// A model `short` with a context of 12 tokens stands next to the others.

@@ -111,24 +111,6 @@ fn what_a_tokenizer_passes_over_is_said_and_dropout_refused() {
     assert_eq!(notes(r#"{"add_bos_token": false}"#), "");
 }
 
-#[test]
-fn the_end_tokens_are_the_tokenizers_and_the_models() {
-    let recorded = recorded();
-    let ends = |generation: Option<&str>, config: &str| {
-        let directory = tempfile::tempdir().unwrap();
-        let write = |name: &str, text: &str| std::fs::write(directory.path().join(name), text).unwrap();
-        write("tokenizer.json", &recorded["tokenizer"].to_string());
-        write("tokenizer_config.json", &recorded["config"].to_string());
-        write("config.json", config);
-        generation.iter().for_each(|text| write("generation_config.json", text));
-        ModelTokenizer::load(directory.path()).unwrap().eos().to_vec()
-    };
-    let eos = ends(None, "{}")[0];
-    assert_eq!(ends(None, r#"{"eos_token_id": 7}"#), [eos, 7]);
-    assert_eq!(ends(Some(r#"{"eos_token_id": [5, 6]}"#), r#"{"eos_token_id": 7}"#), [eos, 5, 6]);
-    assert_eq!(ends(Some(&format!(r#"{{"eos_token_id": [5, {eos}]}}"#)), "{}"), [eos, 5]);
-}
-
 /// The table of a file's fields.
 fn table(of: &FileFields) -> String {
     let mut text = format!("## `{}`\n\n| fields | what becomes of them |\n| --- | --- |\n", of.file);

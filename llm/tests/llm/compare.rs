@@ -30,11 +30,9 @@ fn result(directory: &Path, name: &str) -> String {
 fn a_comparison_killed_again_and_again_ends_in_the_bytes_of_an_unbroken_one() {
     let place = Place::new();
     let (whole, broken) = (place.at("whole"), place.at("broken"));
-    let extra = "--ablate-rate";
-    compare(&whole, METHODS, extra)
-        .says("grpo_lambda:lambda=0.9,style=both against grpo: … is the step-size control of … compare.csv");
+    compare(&whole, METHODS, "").says("grpo_lambda:lambda=0.9,style=both against grpo: … compare.csv");
 
-    let start = || place.command(&line(&broken, METHODS, extra));
+    let start = || place.command(&line(&broken, METHODS, ""));
     let kills = killed_until_done(start, Duration::from_millis(long::of(200, 60)), |_| ());
     assert!(kills >= 3, "only {kills} kills: the comparison is too short to be interrupted");
     for name in ["compare.csv", "compare.json"] {
@@ -46,15 +44,14 @@ fn a_comparison_killed_again_and_again_ends_in_the_bytes_of_an_unbroken_one() {
 
     // What is done is not done again: no run is started, and the result stays.
     let before = result(&broken, "compare.csv");
-    let again = compare(&broken, METHODS, extra);
+    let again = compare(&broken, METHODS, "");
     again.output();
     assert!(!again.stderr.contains("so far") && !again.stderr.contains("parameters"), "{}", again.stderr);
     assert_eq!(result(&broken, "compare.csv"), before);
 
     // Another command on the same directory is refused, with what differs.
-    compare(&broken, METHODS, "").refused(2, "ablate_rate: true -> false");
-    compare(&broken, "grpo,rloo", extra).refused(2, "methods: [");
-    compare(&broken, METHODS, "--ablate-rate rl.lr=0.5").refused(2, "rl.lr: ");
+    compare(&broken, "grpo,rloo", "").refused(2, "methods: [");
+    compare(&broken, METHODS, "rl.lr=0.5").refused(2, "rl.lr: ");
 }
 
 #[test]

@@ -264,23 +264,6 @@ proptest! {
             prop_assert_eq!(order.at(position), whole[position as usize]);
         }
     }
-
-    /// Whatever bytes a file has, opening it ends in rows or in one line.
-    #[test]
-    fn no_file_is_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), kind in 0usize..3, cut in 0usize..3000, flip in 0usize..3000) {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join(["x.jsonl", "x.json", "x.parquet"][kind]);
-        let mut spoilt = std::fs::read(fixture("data/gsm8k.parquet")).unwrap();
-        if kind == 2 {
-            let at = flip % spoilt.len();
-            spoilt[at] ^= bytes.first().copied().unwrap_or(1).max(1);
-            spoilt.truncate(spoilt.len() - cut % 50 * usize::from(cut % 2 == 0));
-        }
-        std::fs::write(&path, if kind == 2 { &spoilt } else { &bytes }).unwrap();
-        if let Err(error) = open(path.to_str().unwrap(), &Columns::default(), OnBadRow::Skip) {
-            prop_assert!(!error.to_string().contains('\n'), "{error}");
-        }
-    }
 }
 
 fn published(name: &str) -> Option<DataSet> {

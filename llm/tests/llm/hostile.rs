@@ -417,6 +417,11 @@ fn the_doctor_says_what_is_wrong_and_exits_with_one() {
     ] {
         place.run(&format!("doctor {path}")).refused(2, &format!("{path} … {expected}"));
     }
+    place.write("log", "");
+    place.refuses_each(include_str!("refused/logs.txt"), |log, _| {
+        place.write("log", log.replace("\\n", "\n"));
+        place.run("doctor log")
+    });
     // A run of ours, with rewards that are all 0: one token is no answer.
     let settings =
         "task.kind=addition sft.steps=0 rl.steps=12 rl.prompts_per_step=2 rl.max_new_tokens=1 eval.n=2";

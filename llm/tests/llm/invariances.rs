@@ -5,8 +5,8 @@
 //! | side of the padding | nothing: rows are packed; padded ones are compressed first | `tests/theory/conformance/left_out.rs`, `bindings/python/tests/test_padded.py` |
 //! | order of groups and of responses | rounding | [`the_order_of_groups_and_responses_changes_a_step_by_rounding_alone`]; exactly, in the theory: `symmetries.rs` |
 //! | other prompts, size of the group, for what is sampled | nothing | `known_bugs.rs::a_response_depends_on_seed_step_prompt_and_place_in_its_group_alone` |
-//! | cut into micro-batches, threads | nothing | [`micro_batches_and_threads_change_no_bit_of_a_step`] |
-//! | recomputation, reduction, inner updates | nothing | `known_bugs.rs::micro_batches_and_recomputation_do_not_change_a_step_whatever_the_reduction` |
+//! | threads | nothing | `train.rs::methods_that_ask_the_model_again_resume_to_the_same_bytes_with_any_threads_and_micro_batches` |
+//! | cut into micro-batches, recomputation, reduction, inner updates | nothing | `known_bugs.rs::micro_batches_and_recomputation_do_not_change_a_step_whatever_the_reduction` |
 //! | shared prefixes, passes | nothing | `crates/decoder/tests/decoder/shared.rs` |
 //! | chunks of attention and vocabulary, batch of scoring | nothing | `crates/decoder/tests/decoder/exact.rs` |
 //! | data type | rounding | [`in_double_precision_the_gradient_is_the_same_up_to_rounding`]; on a card: `gpu_train.rs` |
@@ -97,20 +97,6 @@ fn the_order_of_groups_and_responses_changes_a_step_by_rounding_alone() {
         let responses = &mut turned.groups[0].responses;
         (responses[0].reward, responses[1].reward) = (responses[1].reward, responses[0].reward);
         assert!(apart(&whole, &moves(method, &turned)) > 1000.0 * ROUNDING, "{method}");
-    }
-}
-
-#[test]
-fn micro_batches_and_threads_change_no_bit_of_a_step() {
-    let step = |tokens: usize, threads: usize| {
-        let memory = format!("memory.micro_batch_tokens={tokens}");
-        let config = run(&[&LINEAR[..], &["method.name=grpo_lambda", &memory]].concat());
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        pool.install(|| stepped(decoder(&shape()), &config, &rollout()).unwrap().0)
-    };
-    let whole = step(100_000, 1);
-    for (tokens, threads) in [(1, 1), (23, 2), (40, 3), (64, 1), (110, 4), (100_000, 3)] {
-        assert!(step(tokens, threads) == whole, "{tokens} tokens a pass, {threads} threads");
     }
 }
 

@@ -137,19 +137,6 @@ fn files_of_a_tokenizer_that_contradict_each_other_are_refused_or_named() {
 }
 
 #[test]
-fn a_command_of_older_clones_names_what_does_its_work() {
-    let place = Place::new();
-    for (line, instead) in [
-        ("serve --model model --port 8000", "vllm serve DIR … llm-train score"),
-        ("--quiet serve", "vllm serve DIR"),
-        ("merge --model a --adapter b", "llm-train export"),
-        ("info model", "train --dry-run"),
-    ] {
-        place.run(line).refused(2, &format!("is no command of this version; … {instead}"));
-    }
-}
-
-#[test]
 fn export_keeps_the_type_of_a_checkpoint_that_is_from_no_run() {
     let place = Place::with_model();
     let parameters = weights::initialise(&shape(), 3, 0.3);
@@ -245,28 +232,6 @@ fn a_run_goes_on_under_the_end_tokens_and_the_grader_that_it_began_with_or_not_a
     assert_eq!(lasting(&place.at("run"), &["metrics.jsonl"]), whole);
     let last = place.json("run/checkpoints/step-00000006/state.json");
     assert_eq!((&last["end_tokens"], &last["grader"]), (&recorded["end_tokens"], &recorded["grader"]));
-}
-
-/// Rows were divided by the problem as published before [`grpo_lambda_trainer::input::data::RowKey::Words`].
-#[test]
-fn a_run_begun_under_the_old_key_of_rows_keeps_its_split() {
-    let place = place();
-    place.write("rows.jsonl", rows(60, " ").replace("+1", "  +  1"));
-    train(&place, "run", &[]).output();
-    stop_after(&place.at("run"), 2);
-    let mut then = String::new();
-    rewrite(&place, STEP_2, "state.json", |state| {
-        let now = state["data"].as_str().unwrap();
-        then = now.strip_suffix("-words").expect("the keys divide these rows otherwise").to_owned();
-        state["data"] = then.as_str().into();
-        for field in ["prompts", "end_tokens", "grader"] {
-            state.as_object_mut().unwrap().remove(field).unwrap();
-        }
-    });
-    train(&place, "run", &[]).output();
-    let last = place.json("run/checkpoints/step-00000006/state.json");
-    assert_eq!(last["data"], then);
-    train(&place, "run", &[]).tells("already finished");
 }
 
 #[test]

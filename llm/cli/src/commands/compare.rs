@@ -24,9 +24,6 @@ pub struct CompareArgs {
     /// Seeds, from the preset's on; by sign flips six can tell one difference at 5 %, seven two or three [default: 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub seeds: Option<u64>,
-    /// Also the first method at the learning rates that equalise rate times mean token weight
-    #[arg(long)]
-    pub ablate_rate: bool,
     /// A shipped preset, or a TOML file [default: tiny]
     #[arg(long, value_name = "NAME|FILE")]
     pub preset: Option<String>,
@@ -61,7 +58,6 @@ impl Command for CompareArgs {
 fn of_evaluations(args: &CompareArgs) -> Result<(), Failure> {
     let given = [
         ("--seeds", args.seeds.is_some()),
-        ("--ablate-rate", args.ablate_rate),
         ("--preset", args.preset.is_some()),
         ("--run", args.run.is_some()),
     ];
@@ -135,7 +131,7 @@ fn of_methods(args: &CompareArgs, methods: &str) -> Result<(), Failure> {
         )));
     }
     let base = Config::resolve(preset, &args.words).map_err(Failure::refused)?;
-    let plan = Plan::new(entries, seeds, args.ablate_rate, base)?;
+    let plan = Plan::new(entries, seeds, base)?;
     for entry in &plan.entries {
         let config = plan.base.with(&entry.overrides()).map_err(Failure::refused)?;
         for idle in config.idle() {
@@ -157,7 +153,7 @@ fn of_methods(args: &CompareArgs, methods: &str) -> Result<(), Failure> {
 fn announce(plan: &Plan, directory: &Path) {
     let names: Vec<&str> = plan.entries.iter().map(|e| e.label.as_str()).collect();
     say(&format!(
-        "{} over {} seeds: {} supervised stages of {} steps, then {} RL runs of {} steps{}; results in {} (the same \
+        "{} over {} seeds: {} supervised stages of {} steps, then {} RL runs of {} steps; results in {} (the same \
          command resumes)",
         names.join(" against "),
         plan.seeds,
@@ -165,7 +161,6 @@ fn announce(plan: &Plan, directory: &Path) {
         plan.base.sft.steps,
         plan.seeds * names.len() as u64,
         plan.base.rl.steps,
-        if plan.ablate_rate { " and those at equal rates" } else { "" },
         directory.display()
     ));
     let unlike = compare::differing(plan);

@@ -126,9 +126,6 @@ impl Graded {
 
 /// Grades every line. A refused line has its error as verdict and makes the exit code 2; if no line can be graded and `--json` is
 /// not given, only that error is printed.
-///
-/// # Errors
-/// Errors if a line is refused.
 pub fn run(args: &GradeArgs) -> Result<(), Failure> {
     if args.list_rules {
         return print(&listed());

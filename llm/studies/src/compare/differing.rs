@@ -79,7 +79,7 @@ mod tests {
 
     fn differences(methods: &str) -> Vec<(String, Vec<String>)> {
         let base = Config::resolve("tiny", &["rl.max_new_tokens=48"]).expect("valid");
-        let plan = Plan::new(parse_methods(methods).expect("valid"), 2, false, base).expect("valid");
+        let plan = Plan::new(parse_methods(methods).expect("valid"), 2, base).expect("valid");
         let shown = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
         let row = |s: DifferingSetting| (s.key, s.values.into_iter().map(shown).collect());
         differing(&plan).into_iter().map(row).collect()

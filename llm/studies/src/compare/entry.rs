@@ -77,14 +77,6 @@ impl Entry {
         })
     }
 
-    /// The method at another learning rate.
-    pub fn at_rate(&self, rate: f64) -> Entry {
-        let mut words = self.settings.clone();
-        words.extend(self.run.iter().filter(|(key, _)| key != "rl.lr").cloned());
-        words.push(("rl.lr".to_owned(), rate.to_string()));
-        Entry::new(self.name, &words).expect("settings that were accepted before")
-    }
-
     /// Its name as the atlas and the paper's tables have it: `GRPO` is the mean over tokens, `GRPO, 1/T` the mean over
     /// responses.
     pub fn reader_name(&self) -> String {
@@ -209,39 +201,5 @@ mod tests {
             assert!(!entry.slug().contains([':', '=', ',', '/']), "{}", entry.slug());
         }
         assert_eq!(parse("grpo:rl.lr=0.001").expect("one")[0].slug(), "grpo-rl.lr-0.001");
-    }
-
-    #[test]
-    fn what_is_wrong_is_said_in_a_line() {
-        for (text, expected) in [
-            ("grpo,grp", "unknown method `grp` (did you mean `grpo`?)"),
-            ("grpo,,rloo", "the name of a method is missing"),
-            ("lambda=0.9", "a setting before any method"),
-            ("grpo:beta", "a setting is key=value"),
-            ("grpo:lambda=0.9", "grpo: unknown key `lambda`"),
-            ("grpo_lambda:lambda=2", "lambda=2: must be a number from 0 to 1"),
-            (
-                "grpo,grpo_lambda,grpo_lambda:style=recent",
-                "is given twice (as grpo_lambda and grpo_lambda:style=recent)",
-            ),
-            ("grpo:rl.lr=1e-3,grpo:rl.lr=0.001", "is given twice"),
-            ("grpo:seed=3", "unknown key `seed`"),
-            ("grpo:eval.n=3", "the others are common to all"),
-            ("grpo:rl.steps=3", "rl.steps is common"),
-        ] {
-            let error = parse(text).expect_err(text);
-            assert!(error.contains(expected), "{text}: {error}");
-            assert!(error.starts_with("--methods: ") && !error.contains('\n'), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_control_differs_in_its_rate_only() {
-        let first = parse("grpo:beta=0.1,rl.lr=1e-4").expect("one").remove(0);
-        let control = first.at_rate(0.002);
-        assert_eq!(
-            (control.label.as_str(), &control.settings),
-            ("grpo:beta=0.1,rl.lr=0.002", &first.settings)
-        );
     }
 }

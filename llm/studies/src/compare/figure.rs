@@ -66,16 +66,10 @@ pub fn figure(outcome: &ComparisonResult) -> Figure {
 /// Names of the methods: those for a reader if no two are equal, else their spellings.
 fn names(outcome: &ComparisonResult) -> Vec<String> {
     let named = |name: &dyn Fn(&MethodScores) -> String| -> Vec<String> {
-        outcome.scores.iter().map(|score| shown(score, name(score))).collect()
+        let rate = |score: &MethodScores| significant(score.rate, 3);
+        outcome.scores.iter().map(|score| format!("{}, rate {}", name(score), rate(score))).collect()
     };
     let readable = named(&|score| score.entry.reader_name());
     let distinct: std::collections::BTreeSet<&String> = readable.iter().collect();
     if distinct.len() == readable.len() { readable } else { named(&|score| score.entry.label.clone()) }
-}
-
-fn shown(score: &MethodScores, name: String) -> String {
-    match score.control_of.is_empty() {
-        false => format!("{name} (step-size control of {})", score.control_of.join(" and ")),
-        true => format!("{name}, rate {}", significant(score.rate, 3)),
-    }
 }

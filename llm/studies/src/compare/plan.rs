@@ -14,15 +14,13 @@ pub struct Plan {
     pub entries: Vec<Entry>,
     /// Number of seeds, from that of `base` on.
     pub seeds: u64,
-    /// True if the first method also runs at the rates that equalise rate times mean token weight.
-    pub ablate_rate: bool,
     /// The configuration that all runs share.
     pub base: Config,
 }
 
 impl Plan {
     /// Checks that every run of the comparison has a configuration.
-    pub fn new(entries: Vec<Entry>, seeds: u64, ablate_rate: bool, base: Config) -> Result<Plan, SweepError> {
+    pub fn new(entries: Vec<Entry>, seeds: u64, base: Config) -> Result<Plan, SweepError> {
         if entries.len() < 2 {
             let one = entries.first().map_or("none", |e| e.label.as_str());
             return Err(SweepError::Refused(format!(
@@ -45,7 +43,7 @@ impl Plan {
             let problem = format!("seed = {}: too large for {seeds} seeds after it", base.seed);
             return Err(SweepError::Refused(problem));
         }
-        let plan = Plan { entries, seeds, ablate_rate, base };
+        let plan = Plan { entries, seeds, base };
         for entry in &plan.entries {
             plan.run(entry, 0).config(&plan.base, Path::new("checkpoint"))?;
         }
@@ -79,11 +77,7 @@ impl Plan {
     pub(super) fn identity(&self) -> Identity<'_> {
         let methods = self.entries.iter().map(|e| toml::Value::from(e.label.as_str())).collect::<Vec<_>>();
         let seeds = i64::try_from(self.seeds).unwrap_or(i64::MAX);
-        let choices = vec![
-            ("methods", methods.into()),
-            ("seeds", seeds.into()),
-            ("ablate_rate", self.ablate_rate.into()),
-        ];
+        let choices = vec![("methods", methods.into()), ("seeds", seeds.into())];
         Identity { name: "compare", noun: "comparison", choices, base: Some(&self.base) }
     }
 }
@@ -95,7 +89,7 @@ mod tests {
 
     fn plan(methods: &str, seeds: u64, overrides: &[&str]) -> Result<Plan, SweepError> {
         let base = Config::resolve("tiny", overrides).expect("valid");
-        Plan::new(parse_methods(methods).expect("valid"), seeds, false, base)
+        Plan::new(parse_methods(methods).expect("valid"), seeds, base)
     }
 
     #[test]
@@ -123,8 +117,6 @@ mod tests {
             let error = refused(&other.expect("valid"), &path);
             assert!(error.contains(expected) && !error.contains('\n'), "{error}");
         }
-        let controls = Plan { ablate_rate: true, ..own.clone() };
-        assert!(refused(&controls, &path).contains("ablate_rate: false -> true"));
         std::fs::write(path.join("compare.toml"), "not = [toml").expect("written");
         assert!(refused(&own, &path).contains("compare.toml"));
         let full = tempfile::tempdir().expect("a directory");

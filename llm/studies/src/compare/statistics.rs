@@ -5,8 +5,7 @@
 //! seeds. Differences are taken within a seed, whose runs share start and problems. Next to the interval stands the
 //! sign-flip test of the paired differences, which cannot be below 2/2ⁿ with n seeds: from 5 seeds no p below 0.05 can
 //! come, whatever the differences. Where several methods are compared with the first, verdicts are by p-values that
-//! Holm's method corrects for their number, and the smallest possible one is larger. So it is where several are
-//! compared with their step-size controls.
+//! Holm's method corrects for their number, and the smallest possible one is larger.
 
 use crate::curves::Points;
 use crate::verdict::Verdict;
@@ -33,7 +32,7 @@ pub struct MethodDifference {
     pub improvement: IqmEstimate,
     /// Two-sided p-value of the sign-flip test of the paired differences.
     pub p: f64,
-    /// That p-value, corrected by Holm's method for all comparisons with the first method, or for all with step-size controls.
+    /// That p-value, corrected by Holm's method for all comparisons with the first method.
     pub adjusted: f64,
     /// The number of those comparisons.
     pub of: usize,
@@ -119,7 +118,7 @@ pub fn standings(scores: &[(&[f64], &[f64])]) -> Vec<MethodStanding> {
 }
 
 /// Corrects p-values, and the verdicts by them, for the number of these comparisons.
-pub(super) fn correct(compared: Vec<&mut MethodDifference>) {
+fn correct(compared: Vec<&mut MethodDifference>) {
     let corrected = holm(&compared.iter().map(|d| d.p).collect::<Vec<_>>());
     compared.into_iter().zip(&corrected).for_each(|(d, p)| d.correct(*p, corrected.len()));
 }
@@ -134,7 +133,7 @@ pub(super) fn spread(values: &[f64]) -> IqmEstimate {
 ///
 /// # Panics
 /// When there are no seeds, their numbers differ or a value is not finite.
-pub(super) fn difference(x: &[f64], first: &[f64]) -> MethodDifference {
+fn difference(x: &[f64], first: &[f64]) -> MethodDifference {
     let by_seed: Vec<f64> = x.iter().zip(first).map(|(x, y)| x - y).collect();
     let paired = spread(&by_seed);
     let p = paired_permutation(x, first, DRAWS, 0).expect("at least one seed").p;

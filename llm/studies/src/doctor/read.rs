@@ -381,31 +381,4 @@ mod tests {
             read(steps).unwrap_or_else(|e| panic!("{steps:?}: {e}"));
         }
     }
-
-    #[test]
-    fn what_is_no_log_is_refused_with_its_place() {
-        for (text, expected) in [
-            ("", "no step of RL that is known; must be a run directory"),
-            ("[1]\n", "log:1: a line must be an object"),
-            ("{\"stage\":\"rl\"}\nnot\n", "log:2: not JSON: "),
-            ("{\"log_history\": 3}", "log_history: must be a list"),
-            ("{\"log_history\": [{\"step\": 1, \"rew", "ends at byte 33 in the middle of a JSON object"),
-            ("{\n \"log_history\": [\n  {", "ends at byte 23 in the middle"),
-            ("{\"log_history\": []}\n{\"log_history\": []}\n", "not one JSON object: trailing characters"),
-            ("{\"log_history\": [{\"loss\": 1}]}", "no step of RL that is known"),
-            ("{\"step\":0,\"stage\":\"sft\"}\n", "no step of RL is recorded"),
-            (
-                "{\"stage\":\"rl\"}\n{\"stage\":\"rl\",\"reward\":\"0.5\"}\n",
-                "log: row 2: reward = \"0.5\": must be a number",
-            ),
-            ("{\"reward\":1,\"policy_loss\":2}\n", "no step of RL that is known"),
-            ("{\"stage\":\"rl\",\"step\":\"3\"}\n", "row 1: step = \"3\": must be a number"),
-            ("{\"stage\":\"rl\",\"reward\":1,\"reward\":2}\n", "log:1: `reward` is given twice"),
-            ("{\"log_history\": [{\"reward\":1,\"reward\":NaN}]}", "`reward` is given twice"),
-            ("{\"actor/lr\":1,\"data\":{\"actor/lr\":2}}\n", "log:1: `actor/lr` is another number in `data`"),
-        ] {
-            let problem = parse(Path::new("log"), text, true).expect_err("refused").to_string();
-            assert!(problem.contains(expected), "{problem}");
-        }
-    }
 }

@@ -182,32 +182,10 @@ mod tests {
 
     #[test]
     fn it_says_what_is_assumed_of_extra_inputs_what_they_cost_and_what_is_refused() {
-        for (settings, said) in [
-            (
-                &["method.name=tempo"][..],
-                "Assumed of the extra inputs: the two responses part at their first token.\n",
-            ),
-            (
-                &["method.name=oar_p", "method.pfinal=last"],
-                "Cost of the extra input `shifts`: one forward pass",
-            ),
-            (&["method.name=oar_p", "method.pfinal=last"], "P the distribution of the answer's first token"),
-            (&["method.name=prime"], "`llm-train train` refuses it: nothing in llm-train computes it."),
-            (&["method.name=ppo"], "Cost of the extra input `values`: a critic as large as the policy"),
-            (
-                &["method.name=ppo", "critic.updates=1"],
-                "1 gradient step a rollout on the mean over tokens of 1/2 max( (V - R)^2, (clip(V, V_old - 0.2, V_old + 0.2) - R)^2 )",
-            ),
-            (
-                &["method.name=ppo", "critic.clip=none"],
-                "4 gradient steps a rollout on the mean over tokens of 1/2 (V - R)^2,",
-            ),
-            (
-                &["method.name=spo_chain", "method.sure=0.3", "method.beta=0.1"],
-                "at this log pi the KL term stands alone",
-            ),
-        ] {
-            let text = explained(settings);
+        let table = include_str!("objective.txt").lines().filter(|line| !line.starts_with('#'));
+        for case in table.collect::<Vec<_>>().chunks(2) {
+            let (settings, said) = (case[0].split(' ').collect::<Vec<_>>(), case[1].trim());
+            let text = explained(&settings);
             assert!(text.contains(said), "{said}: {text}");
         }
         assert!(!explained(&["method.name=grpo"]).contains("Assumed"));

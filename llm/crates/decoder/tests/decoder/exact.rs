@@ -3,7 +3,7 @@
 use grpo_lambda_decoder::generate::{Sampler, SamplingParams, SamplingRequest};
 use grpo_lambda_decoder::model::{
     Architecture::{Olmo2, Qwen2, Qwen3},
-    Decoder, Decoding, ForwardOptions, Gradients, ModelConfig, ModelShape, RowId, Rows, weights,
+    Decoder, Decoding, ForwardOptions, ModelConfig, ModelShape, RowId, Rows, weights,
 };
 use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_decoder::truncation::Truncation;
@@ -200,44 +200,6 @@ fn responses_that_share_a_prompt_do_not_disturb_each_other() {
             ids.into_iter().for_each(|id| decoding.finish(id));
             decoding.prefill(&[&prompt]).unwrap();
             assert_eq!(decoding.bytes(), used);
-        }
-    }
-}
-
-#[test]
-fn micro_batches_accumulate_to_the_bits_of_the_whole_batch() {
-    for model in models() {
-        let rows = rows();
-        let slope = |i: usize, t: usize| ((i * 17 + t * 5) % 23) as f64 / 11.0 - 1.0;
-        let gradient = |parts: &[&[Vec<u32>]], threads: usize, recompute: bool| {
-            let mut gradients = Gradients::new(model.config(), |_| true);
-            let mut first = 0;
-            for part in parts {
-                let options = ForwardOptions { temperature: 0.9, recompute, ..ForwardOptions::default() };
-                with_threads(threads, || {
-                    let (scores, tape) = model.forward(&batch(part), options).unwrap();
-                    let slopes: Vec<Vec<f64>> = (scores.logps.iter().enumerate())
-                        .map(|(i, l)| (0..l.len()).map(|t| slope(first + i, t)).collect())
-                        .collect();
-                    model.backward(tape, &slopes, &mut gradients);
-                });
-                first += part.len();
-            }
-            gradients.parameters().clone()
-        };
-        let whole = gradient(&[&rows], 1, false);
-        assert!(whole.values().all(|g| g.data.iter().all(|x| x.is_finite())));
-        let single: Vec<&[Vec<u32>]> = rows.chunks(1).collect();
-        for (parts, threads, recompute) in [
-            (vec![&rows[..]], 4, false),
-            (vec![&rows[..]], 2, true),
-            (vec![&rows[..5], &rows[5..]], 3, false),
-            (single, 1, true),
-        ] {
-            let parted = gradient(&parts, threads, recompute);
-            for (name, expected) in &whole {
-                assert!(parted[name] == *expected, "{name}, {} parts, {threads} threads", parts.len());
-            }
         }
     }
 }

@@ -30,9 +30,6 @@ pub struct Server {
 
 impl Server {
     /// The server of `settings`, which is there and serves the model.
-    ///
-    /// # Errors
-    /// If it does not answer, or has no such model.
     pub fn connect(settings: &RolloutConfig, vocabulary: usize) -> Result<Server, EngineError> {
         let http = Http::new(&settings.url, settings.timeout);
         let served = Vllm

@@ -82,9 +82,6 @@ impl Worker {
 }
 
 /// Does `work` within `limits`.
-///
-/// # Errors
-/// [`Stopped`].
 pub fn run<T: Send + 'static>(
     limits: Limits,
     work: impl FnOnce() -> T + Send + 'static,
@@ -129,9 +126,6 @@ pub fn kept<T>(work: impl FnOnce() -> T) -> (T, isize) {
 }
 
 /// Does short `work` in this thread; a panic is an error as in [`run`].
-///
-/// # Errors
-/// [`Stopped::Panic`].
 pub fn run_here<T>(work: impl FnOnce() -> T) -> Result<T, Stopped> {
     caught(work).map_err(Stopped::Panic)
 }

@@ -25,10 +25,11 @@ pub(super) fn ending_in(word: &str) -> Vec<String> {
 pub fn of_key(key: &str) -> String {
     let word = last(key);
     let same = ending_in(word);
+    // A name of several parts is theirs, also where we have one that ends alike.
+    if let Some(hint) = foreign::hint(key, !same.is_empty()) {
+        return hint;
+    }
     if same.is_empty() {
-        if let Some(hint) = foreign::hint(key) {
-            return hint;
-        }
         return spelt_equally(key, word);
     }
     let same: Vec<String> = same.iter().map(|key| format!("`{key}`")).collect();

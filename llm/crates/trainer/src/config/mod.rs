@@ -153,9 +153,6 @@ impl Config {
 
     /// This configuration with `memory.recompute_layers=auto` decided: layers are kept if the configuration that keeps them `fits`. Any other value
     /// stays, and the configuration is still written with `auto`.
-    ///
-    /// # Errors
-    /// The errors of `fits`.
     pub fn deciding_recomputation<E>(
         &self,
         fits: impl FnOnce(&Config) -> Result<bool, E>,

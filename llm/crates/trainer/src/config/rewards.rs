@@ -16,9 +16,6 @@ use crate::reward::{ACCURACY, Pattern, ProgramConfig, REGISTRY, RewardComponent,
 const CACHE_SHARE: f64 = 0.2;
 
 /// The rewards of the section.
-///
-/// # Errors
-/// [`ConfigError::Conflict`].
 pub(super) fn read(
     fields: RewardFields,
     rl: &RlConfig,
@@ -70,9 +67,6 @@ pub(super) fn weighted(values: &BTreeMap<String, String>) -> impl Iterator<Item 
 }
 
 /// Refuses components of the reward that the method would lose, or take for correctness.
-///
-/// # Errors
-/// [`ConfigError::Conflict`].
 pub(super) fn check_parts(values: &BTreeMap<String, String>) -> Result<(), ConfigError> {
     let method = values.get(METHOD_NAME).map_or("", String::as_str);
     let problem = if method == gdpo::SPEC.name {

@@ -114,9 +114,6 @@ pub struct CompletionRecord {
 
 impl CompletionRecord {
     /// The record of a response to the problem named `problem`, which is asked in the text `asked`, graded against `gold`.
-    ///
-    /// # Errors
-    /// When its tokens have no text.
     pub fn graded(
         (problem, sample, asked): (&str, usize, &str),
         (gold, extraction): (&Gold, Extraction),

@@ -70,9 +70,6 @@ impl Origin {
     }
 
     /// The run that trained `model`, if any.
-    ///
-    /// # Errors
-    /// [`ConfigError`] when its configuration cannot be read.
     pub fn find(model: &Path) -> Result<Option<Origin>, ConfigError> {
         let Some(run) = Origin::directory(model) else { return Ok(None) };
         let config = Config::read(&run.join(CONFIG))?;

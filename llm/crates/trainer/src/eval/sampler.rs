@@ -27,9 +27,6 @@ pub struct BenchmarkSampler<'a> {
 
 impl BenchmarkSampler<'_> {
     /// The prompt as tokens.
-    ///
-    /// # Errors
-    /// When the tokenizer cannot encode it.
     pub fn encode(&self, prompt: &str) -> Result<PromptTokens, TokenError> {
         self.tokens.prompt(prompt)
     }
@@ -41,9 +38,6 @@ impl BenchmarkSampler<'_> {
     }
 
     /// All samples of the problems from `start` on, independent of which problems are decoded together. `watch` gets the progress.
-    ///
-    /// # Errors
-    /// When the model or its tokenizer fails.
     pub fn generate(
         &self,
         benchmark: &Benchmark,

@@ -32,9 +32,6 @@ pub struct Shots {
 impl Shots {
     /// The first `wanted` rows with a worked solution in the data set `from`, written in the form of `template`. Problems of `benchmarks` are passed
     /// over, so that none is shown with its answer.
-    ///
-    /// # Errors
-    /// [`ShotsError`].
     pub fn open(
         wanted: usize,
         from: &str,

@@ -183,37 +183,23 @@ impl EvalSummary {
     /// One row per measurement; `command` goes into the first line.
     pub fn csv(&self, command: &str) -> String {
         let mut table = Table::new(&["benchmark", "measure", "n", "value", "low", "high"]);
-        for line in self.lines() {
-            let mut row: Vec<Cell> = vec![line.benchmark.into(), line.measure.into(), line.n.into()];
-            row.extend([line.value.mid, line.value.low, line.value.high].map(Cell::from));
-            table.push(row);
+        let mut measures = self.headers();
+        measures[1] = format!("{} {}", measures[0], measures[1]);
+        let asked = |s: &BenchmarkScores| [s.graded_problems, s.problems];
+        let all = self.scores.iter().map(|s| s.problems).sum();
+        // The first measure leaves out what cannot be graded.
+        for (row, [graded, problems]) in
+            self.rows().iter().zip(self.scores.iter().map(asked).chain([[all; 2]]))
+        {
+            for (i, (measure, value)) in measures.iter().zip(&row.values).enumerate() {
+                let Some(Interval { mid, low, high, .. }) = value else { continue };
+                let n = if i == 0 { graded } else { problems };
+                let mut cells: Vec<Cell> = vec![row.name.clone().into(), measure.clone().into(), n.into()];
+                cells.extend([*mid, *low, *high].map(Cell::from));
+                table.push(cells);
+            }
         }
         table.to_csv(command)
-    }
-
-    fn lines(&self) -> Vec<SummaryLine> {
-        let mut out = Vec::new();
-        let mut add = |benchmark: &str, measure: String, n: usize, value: Option<Interval>| {
-            out.extend(value.map(|value| SummaryLine { benchmark: benchmark.to_owned(), measure, n, value }));
-        };
-        let (measure, k) = (self.measure(), self.settings.samples);
-        let as_wrong = format!("{measure} of all problems");
-        for s in &self.scores {
-            add(&s.name, measure.clone(), s.graded_problems, s.accuracy);
-            add(&s.name, as_wrong.clone(), s.problems, Some(s.as_wrong));
-            s.pass.iter().for_each(|p| add(&s.name, format!("pass@{}", p.k), s.problems, Some(p.value)));
-            add(&s.name, format!("maj@{k}"), s.problems, s.majority.map(|m| m.value));
-        }
-        if let (Some(a), Some(first)) = (&self.average, self.scores.first()) {
-            let n = self.scores.iter().map(|s| s.problems).sum();
-            add("average", measure, n, a.accuracy);
-            add("average", as_wrong, n, Some(a.as_wrong));
-            for (of, value) in first.pass.iter().zip(&a.pass) {
-                add("average", format!("pass@{}", of.k), n, Some(*value));
-            }
-            add("average", format!("maj@{k}"), n, a.majority);
-        }
-        out
     }
 
     pub fn json(&self) -> Value {
@@ -265,13 +251,6 @@ pub struct SummaryRow {
     pub counts: [String; 3],
     /// Their mean length in tokens.
     pub tokens: String,
-}
-
-struct SummaryLine {
-    benchmark: String,
-    measure: String,
-    n: usize,
-    value: Interval,
 }
 
 fn interval(i: Interval) -> Value {

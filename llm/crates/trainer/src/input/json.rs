@@ -34,9 +34,6 @@ fn within(text: &str, depth: usize) -> Result<Fields, String> {
 }
 
 /// Refuses a key that is given twice anywhere in a value.
-///
-/// # Errors
-/// The errors of [`fields`].
 pub fn check(value: &RawValue) -> Result<(), String> {
     check_within(value, DEEPEST)
 }

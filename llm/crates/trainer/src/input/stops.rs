@@ -31,9 +31,6 @@ impl<'a> Stops<'a> {
     }
 
     /// The text of a response, up to its first stop string and with it.
-    ///
-    /// # Errors
-    /// If the tokens cannot be decoded.
     pub fn text(&self, ids: &[u32]) -> Result<String, TokenError> {
         let mut text = self.tokens.text(ids)?;
         if let Some((start, stop)) = self.first(ids, &text)? {
@@ -43,9 +40,6 @@ impl<'a> Stops<'a> {
     }
 
     /// The stop string that ends first in the text of some tokens, and where it starts.
-    ///
-    /// # Errors
-    /// If the tokens cannot be decoded.
     pub fn first(&self, ids: &[u32], text: &str) -> Result<Option<(usize, &'a str)>, TokenError> {
         let passed = self.tokens.text(&ids[..self.passed_over.min(ids.len())])?.len();
         Ok(first_beyond(self.texts, text, passed))

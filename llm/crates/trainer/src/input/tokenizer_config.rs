@@ -30,9 +30,6 @@ pub struct Unusable {
 
 impl TokenizerConfig {
     /// The settings in a checkpoint directory; `None` where none of the files is there.
-    ///
-    /// # Errors
-    /// For a file that cannot be read, or is no JSON object.
     pub fn read(directory: &Path) -> Result<Option<TokenizerConfig>, Unusable> {
         let own = object(&directory.join(FILE))?;
         let is_listed = own.as_ref().is_some_and(|own| own.contains_key("added_tokens_decoder"));

@@ -75,9 +75,6 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// The shape of this name, in any case.
-///
-/// # Errors
-/// One line with the names there are.
 pub fn named(name: &str) -> Result<ModelConfig, String> {
     let lower = name.to_lowercase();
     let found = ENTRIES.iter().find(|e| e.name == lower).map(PublishedShape::config);

@@ -139,9 +139,6 @@ impl Problems {
     }
 
     /// Problem `index` of a stage: a pure function of the run's seed, the stage and the index.
-    ///
-    /// # Errors
-    /// If its row cannot be read.
     pub fn problem(&self, stage: Stage, index: u64) -> Result<Problem, TaskError> {
         match &self.source {
             Source::Embedded(task) => {
@@ -168,9 +165,6 @@ impl Problems {
     }
 
     /// Up to `n` different problems of a split. A data set's do not depend on the run's seed, so that all runs are measured on the same ones.
-    ///
-    /// # Errors
-    /// If a row cannot be read.
     pub fn distinct(&self, split: Split, n: usize) -> Result<Vec<Problem>, TaskError> {
         match &self.source {
             Source::Embedded(task) => Ok(task.distinct(self.seed, split, n)),
@@ -179,9 +173,6 @@ impl Problems {
     }
 
     /// The rows of [`Problems::distinct`]; an embedded task has none.
-    ///
-    /// # Errors
-    /// If a row cannot be read.
     pub fn rows(&self, split: Split, n: usize) -> Result<Vec<Row>, TaskError> {
         match &self.source {
             Source::Embedded(_) => Ok(Vec::new()),
@@ -190,9 +181,6 @@ impl Problems {
     }
 
     /// The problems of a data set that training meets; an embedded task has none.
-    ///
-    /// # Errors
-    /// If a row cannot be read.
     pub fn training(&self) -> Result<Vec<String>, TaskError> {
         let Source::Dataset(d) = &self.source else { return Ok(Vec::new()) };
         d.splits[Split::Train as usize].iter().map(|row| Ok(d.data.row(*row as usize)?.problem)).collect()
@@ -200,9 +188,6 @@ impl Problems {
 
     /// The longest rows of training: of all rows of a data set, or of many problems of an embedded task. With a teacher a prompt counts with the
     /// answer that the teacher reads in it.
-    ///
-    /// # Errors
-    /// If a row cannot be read.
     pub fn longest(&self, config: &Config, tokens: &ModelTokenizer) -> Result<MaxLengths, TaskError> {
         let mut longest = MaxLengths::default();
         let (supervised, teacher) = (config.sft.steps > 0, has_teacher(config));
@@ -250,9 +235,6 @@ impl Problems {
     }
 
     /// The checksum of the first training prompts of a data set, as tokens: another template, tokenizer or order of rows changes it.
-    ///
-    /// # Errors
-    /// If a row cannot be read.
     pub fn prompts(&self, tokens: &ModelTokenizer) -> Result<Option<String>, TaskError> {
         let Source::Dataset(_) = &self.source else { return Ok(None) };
         let crc = (0..RECOGNISED_BY).try_fold(0, |crc, index| {

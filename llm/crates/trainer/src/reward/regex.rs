@@ -31,9 +31,6 @@ impl PartialEq for Pattern {
 
 impl Pattern {
     /// Compiles an expression.
-    ///
-    /// # Errors
-    /// The fault in it, on one line.
     pub fn new(text: &str) -> Result<Pattern, String> {
         Regex::new(text).map(Pattern).map_err(|e| {
             let text = e.to_string();

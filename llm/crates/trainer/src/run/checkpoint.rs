@@ -74,9 +74,6 @@ impl Checkpoint {
     }
 
     /// Finds the checkpoint of `step` at `path`: every listed file must be there in its size. Contents are checked when they are read.
-    ///
-    /// # Errors
-    /// A line with the reason why it is not complete.
     pub fn find(disk: &Disk, path: &Path, step: u64) -> Result<Checkpoint, String> {
         let bytes = disk.read(&path.join(MANIFEST)).map_err(|e| e.to_string())?;
         let bytes = bytes.ok_or_else(|| format!("no {MANIFEST}"))?;

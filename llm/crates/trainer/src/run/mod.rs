@@ -408,9 +408,6 @@ impl RunDir {
     }
 
     /// Writes down where the inputs lie now, once they were found to be those of the run.
-    ///
-    /// # Errors
-    /// If the configuration cannot be read or written.
     pub fn settle_paths(&self, config: &Config) -> Result<(), RunError> {
         let stored = Config::read(&self.path.join(CONFIG))?;
         let moved: Vec<String> = stored

@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use grpo_lambda_decoder::generate::SamplingProgress;
+use grpo_lambda_stats::hanging;
 use grpo_lambda_stats::table::significant;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -101,28 +102,7 @@ pub fn say(line: &str) {
 
 /// A text in lines of at most `width` characters, broken between words; a longer word has a line of its own.
 pub fn wrapped(text: &str, width: usize) -> String {
-    let mut out = String::new();
-    for (i, line) in text.lines().enumerate() {
-        let mut used = 0;
-        out += if i > 0 { "\n" } else { "" };
-        for word in line.split(' ') {
-            let length = word.chars().count();
-            match used {
-                0 => {}
-                _ if used + 1 + length > width => {
-                    out.push('\n');
-                    used = 0;
-                }
-                _ => {
-                    out.push(' ');
-                    used += 1;
-                }
-            }
-            out += word;
-            used += length;
-        }
-    }
-    out
+    text.lines().map(|line| hanging("", line, width)).collect::<Vec<_>>().join("\n")
 }
 
 /// `41s`, `3m07s`, `2h05m`.

@@ -56,9 +56,6 @@ impl RequestedCompletions {
 
 impl StepStarts {
     /// The first token of each step of a response, in order.
-    ///
-    /// # Errors
-    /// If a token cannot be decoded.
     pub fn places(&self, response: &SampledResponse) -> Result<Vec<usize>, TokenError> {
         let (mut places, mut unsure) = (vec![0], 0);
         for t in 0..response.tokens.len().saturating_sub(1) {

@@ -20,15 +20,9 @@ pub struct EngineStart<'a> {
 /// Builds the engines of a run.
 pub trait Engines {
     /// Refuses a configuration that these engines cannot carry out, before there is a run directory.
-    ///
-    /// # Errors
-    /// One line.
     fn check(&self, config: &Config, device: &ComputeDevice) -> Result<(), ConfigError>;
 
     /// Builds an engine on `device`.
-    ///
-    /// # Errors
-    /// If parameters, reference or adapter do not fit the shape, there is too little memory or the device fails.
     fn engine<'s>(
         &'s self,
         config: &Config,
@@ -37,9 +31,6 @@ pub trait Engines {
     ) -> model::Result<Box<dyn Engine + 's>>;
 
     /// Connects the server that samples in the engine's place; `None` if the configuration names none. Weights may be handed over below `run`.
-    ///
-    /// # Errors
-    /// If the server does not answer or has no such model.
     fn follower(
         &self,
         config: &Config,
@@ -49,9 +40,6 @@ pub trait Engines {
 }
 
 /// Refuses a configuration that asks for candle, of engines that have only our own decoders.
-///
-/// # Errors
-/// One line.
 pub fn refuse_candle(config: &Config) -> Result<(), ConfigError> {
     match config.engine {
         EngineKind::Own => Ok(()),

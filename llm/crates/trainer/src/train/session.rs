@@ -63,9 +63,6 @@ pub struct Session<'e> {
 
 impl Session<'static> {
     /// Opens a configuration for training in this process.
-    ///
-    /// # Errors
-    /// [`TrainError`] for a configuration, model or data set that is refused.
     pub fn open(config: &Config) -> Result<Self, TrainError> {
         let (config, device) = (with_located_model(config)?, device(config)?);
         Ok(Session::open_on(device, &Local, &config)?.0)

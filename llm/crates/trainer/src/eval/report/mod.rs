@@ -39,23 +39,6 @@ pub struct ReportBenchmark<'a> {
 #[error("report: {0}")]
 pub struct ReportError(String);
 
-#[derive(Serialize)]
-struct Row {
-    name: String,
-    n: String,
-    cells: Vec<Shown>,
-    uncounted: String,
-    no_answer: String,
-    cut_off: String,
-    tokens: String,
-}
-
-#[derive(Serialize)]
-struct Shown {
-    value: String,
-    ends: String,
-}
-
 /// A benchmark on a page.
 #[derive(Serialize)]
 pub struct Section {
@@ -145,11 +128,11 @@ pub fn page(summary: &EvalSummary, parts: &[ReportBenchmark<'_>]) -> Result<Stri
             (key.replace('_', " "), text)
         })
         .collect();
-    let rows: Vec<Row> = summary.rows().into_iter().map(row).collect();
+    let rows: Vec<Value> = summary.rows().into_iter().map(row).collect();
     render(
         PAGE,
         context! {
-            finding => summary.finding(), settings, headers => summary.headers(), rows => Value::from(Serde(rows)),
+            finding => summary.finding(), settings, headers => summary.headers(), rows,
             notes => summary.notes(), svgs, sections => Value::from(Serde(sections)),
             samples => summary.settings.samples, uncounted => summary.scores.iter().any(|s| s.uncounted() > 0),
         },
@@ -213,15 +196,16 @@ fn inline(svg: &str, number: usize) -> String {
         .replace("href=\"#", &format!("href=\"#{own}"))
 }
 
-fn row(SummaryRow { name, n, values, counts, tokens }: SummaryRow) -> Row {
+fn row(SummaryRow { name, n, values, counts, tokens }: SummaryRow) -> Value {
     let shown = |i: Option<Interval>| match i {
         Some(i) => {
-            Shown { value: percent(i.mid), ends: format!("{} to {}", percent(i.low), percent(i.high)) }
+            context! { value => percent(i.mid), ends => format!("{} to {}", percent(i.low), percent(i.high)) }
         }
-        None => Shown { value: "–".to_owned(), ends: "none counts".to_owned() },
+        None => context! { value => "–", ends => "none counts" },
     };
+    let cells: Vec<Value> = values.into_iter().map(shown).collect();
     let [uncounted, no_answer, cut_off] = counts;
-    Row { name, n, cells: values.into_iter().map(shown).collect(), uncounted, no_answer, cut_off, tokens }
+    context! { name, n, cells, uncounted, no_answer, cut_off, tokens }
 }
 
 fn class(outcome: ResponseOutcome) -> &'static str {

@@ -107,7 +107,7 @@ fn extension(path: &Path) -> Option<String> {
 }
 
 /// The snapshot of a data set in the hub's cache.
-pub fn in_cache(name: &str, cache: &Path) -> Result<PathBuf, DataError> {
+fn in_cache(name: &str, cache: &Path) -> Result<PathBuf, DataError> {
     hub::snapshot(RepositoryKind::Dataset, name, cache).map_err(DataError::NotFound)
 }
 

@@ -94,9 +94,6 @@ const GIVEN: [&str; 4] = ["messages", "tools", "documents", "add_generation_prom
 const FUNCTIONS: [&str; 5] = ["raise_exception", "strftime_now", "dict", "namespace", "range"];
 
 /// The arguments of a template.
-///
-/// # Errors
-/// For what is no JSON object.
 pub fn arguments(text: &str) -> Result<Map<String, Json>, String> {
     let args = serde_json::from_str(text)
         .map_err(|e| format!("{e}; must be a JSON object, as in {{\"enable_thinking\": false}}"))?;
@@ -146,9 +143,6 @@ impl ChatTemplate {
     }
 
     /// A Jinja file, with the special tokens of the checkpoint `model` where one is given.
-    ///
-    /// # Errors
-    /// [`PromptError`] when it cannot be read or is not valid.
     pub fn file(path: &Path, model: Option<&Path>) -> Result<ChatTemplate, PromptError> {
         let missing = || PromptError::Invalid { path: path.to_owned(), problem: "no such file".to_owned() };
         let source = read(path)?.ok_or_else(missing)?;
@@ -158,9 +152,6 @@ impl ChatTemplate {
     }
 
     /// A template given as text, with the special tokens that it may write (`bos_token` and so on); `origin` names it in errors.
-    ///
-    /// # Errors
-    /// If it is not valid Jinja.
     pub fn new(source: &str, special: Map<String, Json>, origin: &str) -> Result<ChatTemplate, PromptError> {
         let invalid = |problem: String| PromptError::Template { origin: origin.to_owned(), problem };
         let longest = limits::LONGEST_TEMPLATE;
@@ -181,9 +172,6 @@ impl ChatTemplate {
     }
 
     /// This template with arguments.
-    ///
-    /// # Errors
-    /// For an argument that it does not read.
     pub fn with_args(&self, args: Map<String, Json>) -> Result<ChatTemplate, String> {
         let template = self.environment.get_template(TEMPLATE).map_err(|e| words(&e))?;
         let mut read: Vec<String> = template.undeclared_variables(false).into_iter().collect();
@@ -212,9 +200,6 @@ impl ChatTemplate {
     }
 
     /// The text of a conversation; with `add_generation_prompt` up to where the assistant begins to speak.
-    ///
-    /// # Errors
-    /// If the template fails or refuses the conversation.
     pub fn render(&self, messages: &[Message], add_generation_prompt: bool) -> Result<String, PromptError> {
         let mut context = self.special.clone();
         context.extend(self.args.clone());

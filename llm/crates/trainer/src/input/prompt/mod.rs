@@ -191,9 +191,6 @@ impl Template {
     }
 
     /// This template with another system prompt.
-    ///
-    /// # Errors
-    /// If the template has no place for one, or refuses it.
     pub fn with_system(self, system: &str) -> Result<Template, PromptError> {
         if matches!(self.kind, TemplateKind::Named(named) if named.system.is_none()) {
             return Err(PromptError::NoSystem(self.name));
@@ -204,9 +201,6 @@ impl Template {
     }
 
     /// This template with solved examples before every problem. In a template without turns two blank lines separate them, and end a response.
-    ///
-    /// # Errors
-    /// If the template refuses them.
     pub fn with_solved(self, solved: Vec<SolvedExample>) -> Result<Template, PromptError> {
         let mut template = Template { solved, ..self };
         if matches!(template.kind, TemplateKind::Named(named) if named.turn_end == BLANK_LINES) {
@@ -252,9 +246,6 @@ impl Template {
     }
 
     /// The prompt of a problem.
-    ///
-    /// # Errors
-    /// If the template refuses it.
     pub fn prompt(&self, problem: &str) -> Result<RenderedPrompt, PromptError> {
         match &self.kind {
             TemplateKind::Named(named) => Ok(RenderedPrompt {
@@ -274,9 +265,6 @@ impl Template {
     }
 
     /// The prompt of a conversation that ends with the user's turn; a template without turns takes that turn alone.
-    ///
-    /// # Errors
-    /// If the template refuses it.
     pub fn conversation(&self, turns: &[Message]) -> Result<RenderedPrompt, PromptError> {
         match &self.kind {
             TemplateKind::Named(_) => self.prompt(turns.last().map_or("", |turn| turn.content.as_str())),

@@ -80,49 +80,41 @@ pub(super) fn listed() -> String {
     NAMED_TEMPLATES.iter().map(|n| n.name).collect::<Vec<_>>().join(", ")
 }
 
+/// The problem and nothing else.
+const PLAIN: NamedTemplate = NamedTemplate {
+    name: "no",
+    about: "the problem and nothing else",
+    is_chat: false,
+    system: None,
+    stop: &[],
+    extraction: Extraction::Boxed,
+    style: TargetStyle::BOXED,
+    head: "",
+    turn: "{problem}",
+    turn_end: BLANK_LINES,
+};
+
 /// Every shipped template.
 pub static NAMED_TEMPLATES: &[NamedTemplate] = &[
-    NamedTemplate {
-        name: "no",
-        about: "the problem and nothing else",
-        is_chat: false,
-        system: None,
-        stop: &[],
-        extraction: Extraction::Boxed,
-        style: TargetStyle::BOXED,
-        head: "",
-        turn: "{problem}",
-        turn_end: BLANK_LINES,
-    },
+    PLAIN,
     NamedTemplate {
         name: "line",
         about: "the problem and a line break, as the embedded task has it",
-        is_chat: false,
-        system: None,
-        stop: &[],
-        extraction: Extraction::Boxed,
-        style: TargetStyle::BOXED,
-        head: "",
         turn: "{problem}\n",
-        turn_end: BLANK_LINES,
+        ..PLAIN
     },
     NamedTemplate {
         name: "qwen_math",
         about: "what the chat template of Qwen2.5-Math makes of a problem, for any tokenizer",
-        is_chat: false,
         system: Some("Please reason step by step, and put your final answer within \\boxed{}."),
-        stop: &[],
-        extraction: Extraction::Boxed,
-        style: TargetStyle::BOXED,
         head: "<|im_start|>system\n{system}<|im_end|>\n",
         turn: "<|im_start|>user\n{problem}<|im_end|>\n<|im_start|>assistant\n",
         turn_end: "<|im_end|>\n",
+        ..PLAIN
     },
     NamedTemplate {
         name: "r1",
         about: "a conversation described to a base model, <think> prefilled, the answer in <answer> tags",
-        is_chat: false,
-        system: None,
         stop: &["</answer>"],
         extraction: Extraction::Tag,
         style: TargetStyle::R1,
@@ -130,12 +122,11 @@ pub static NAMED_TEMPLATES: &[NamedTemplate] = &[
                and then tells User the answer, and marks both: <think> the reasoning </think> <answer> the answer </answer>.\n",
         turn: "User: {problem}\nAssistant: <think>",
         turn_end: "\n",
+        ..PLAIN
     },
     NamedTemplate {
         name: "open_reasoner",
         about: "as r1, with the answer boxed inside its tags",
-        is_chat: false,
-        system: None,
         stop: &["</answer>"],
         extraction: Extraction::LenientTag,
         style: TargetStyle::OPEN_REASONER,
@@ -143,6 +134,7 @@ pub static NAMED_TEMPLATES: &[NamedTemplate] = &[
                and then tells User the answer, and marks both: <think> the reasoning </think> <answer> the answer </answer>.\n",
         turn: "User: Write the answer as \\boxed{} inside <answer> </answer>; it is read from there. {problem}\nAssistant: <think>",
         turn_end: "\n",
+        ..PLAIN
     },
     NamedTemplate {
         name: "open_r1",
@@ -152,11 +144,10 @@ pub static NAMED_TEMPLATES: &[NamedTemplate] = &[
             "You solve the user's problem. Think it through first, as if talking to yourself, and then give the answer, in exactly \
              this layout:\n<think>\n...\n</think>\n<answer>\n...\n</answer>",
         ),
-        stop: &[],
         extraction: Extraction::LenientTag,
         style: TargetStyle::OPEN_R1,
-        head: "",
         turn: "",
         turn_end: "",
+        ..PLAIN
     },
 ];

@@ -114,58 +114,42 @@ impl Dump {
     }
 
     fn string(&self, text: &str, out: &mut String) {
-        out.push('"');
-        for c in text.chars() {
-            match c {
-                '"' => out.push_str("\\\""),
-                '\\' => out.push_str("\\\\"),
-                '\n' => out.push_str("\\n"),
-                '\r' => out.push_str("\\r"),
-                '\t' => out.push_str("\\t"),
-                '\u{8}' => out.push_str("\\b"),
-                '\u{c}' => out.push_str("\\f"),
-                c if (c as u32) < 0x20 => out.push_str(&format!("\\u{:04x}", c as u32)),
-                c if self.ascii && !c.is_ascii() => {
-                    let mut units = [0u16; 2];
-                    c.encode_utf16(&mut units).iter().for_each(|u| out.push_str(&format!("\\u{u:04x}")));
-                }
-                c => out.push(c),
+        for c in serde_json::Value::from(text).to_string().chars() {
+            if self.ascii && !c.is_ascii() {
+                let mut units = [0u16; 2];
+                c.encode_utf16(&mut units).iter().for_each(|u| out.push_str(&format!("\\u{u:04x}")));
+            } else {
+                out.push(c);
             }
         }
-        out.push('"');
     }
 
     fn write(&self, value: &serde_json::Value, depth: usize, out: &mut String) {
         use serde_json::Value as Json;
-        match value {
-            Json::String(text) => self.string(text, out),
+        let (open, close, mut items): (_, _, Vec<(Option<&String>, &Json)>) = match value {
+            Json::String(text) => return self.string(text, out),
             Json::Array(items) if !items.is_empty() => {
-                out.push('[');
-                for (i, item) in items.iter().enumerate() {
-                    out.push_str(if i > 0 { &self.item } else { "" });
-                    self.line(depth + 1, out);
-                    self.write(item, depth + 1, out);
-                }
-                self.line(depth, out);
-                out.push(']');
+                ('[', ']', items.iter().map(|item| (None, item)).collect())
             }
             Json::Object(map) if !map.is_empty() => {
-                let mut pairs: Vec<_> = map.iter().collect();
-                if self.sort {
-                    pairs.sort_by_key(|(key, _)| *key);
-                }
-                out.push('{');
-                for (i, (key, inner)) in pairs.into_iter().enumerate() {
-                    out.push_str(if i > 0 { &self.item } else { "" });
-                    self.line(depth + 1, out);
-                    self.string(key, out);
-                    out.push_str(&self.key);
-                    self.write(inner, depth + 1, out);
-                }
-                self.line(depth, out);
-                out.push('}');
+                ('{', '}', map.iter().map(|(key, inner)| (Some(key), inner)).collect())
             }
-            other => out.push_str(&other.to_string()),
+            other => return out.push_str(&other.to_string()),
+        };
+        if self.sort && open == '{' {
+            items.sort_by_key(|(key, _)| *key);
         }
+        out.push(open);
+        for (i, (key, inner)) in items.into_iter().enumerate() {
+            out.push_str(if i > 0 { &self.item } else { "" });
+            self.line(depth + 1, out);
+            if let Some(key) = key {
+                self.string(key, out);
+                out.push_str(&self.key);
+            }
+            self.write(inner, depth + 1, out);
+        }
+        self.line(depth, out);
+        out.push(close);
     }
 }

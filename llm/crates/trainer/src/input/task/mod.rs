@@ -149,9 +149,6 @@ impl Problem {
     }
 
     /// The prompt as token ids.
-    ///
-    /// # Errors
-    /// [`TokenError::Encode`].
     pub fn encode(&self, tokens: &ModelTokenizer) -> Result<PromptTokens, TokenError> {
         tokens.rendered(&RenderedPrompt { text: self.prompt.clone(), special_tokens: self.special_tokens })
     }

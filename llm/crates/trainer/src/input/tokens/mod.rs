@@ -60,9 +60,6 @@ pub struct PromptTokens(Vec<u32>);
 
 impl PromptTokens {
     /// A prompt given as ids, for a model with `vocab_size` embeddings.
-    ///
-    /// # Errors
-    /// [`TokenError::UnknownId`].
     pub fn from_ids(ids: Vec<u32>, vocab_size: usize) -> Result<PromptTokens, TokenError> {
         match ids.iter().find(|&&id| id as usize >= vocab_size) {
             Some(&id) => Err(TokenError::UnknownId { id, vocab_size }),
@@ -317,25 +314,16 @@ impl ModelTokenizer {
     }
 
     /// A prompt, with the special tokens that the tokenizer puts around a text (a leading BOS, for example).
-    ///
-    /// # Errors
-    /// [`TokenError::Encode`].
     pub fn prompt(&self, text: &str) -> Result<PromptTokens, TokenError> {
         self.encode(text, true).map(PromptTokens)
     }
 
     /// A prompt that a template wrote; special tokens are put around it only where the template leaves that to the tokenizer.
-    ///
-    /// # Errors
-    /// [`TokenError::Encode`].
     pub fn rendered(&self, prompt: &RenderedPrompt) -> Result<PromptTokens, TokenError> {
         self.encode(&prompt.text, prompt.special_tokens).map(PromptTokens)
     }
 
     /// A target response: the text's ids, then the end token.
-    ///
-    /// # Errors
-    /// [`TokenError::Encode`].
     pub fn target(&self, text: &str) -> Result<Completion, TokenError> {
         let mut ids = self.encode(text, false)?;
         ids.push(self.eos[0]);
@@ -354,9 +342,6 @@ impl ModelTokenizer {
     }
 
     /// The text of ids, without special tokens: for graders, logs and people.
-    ///
-    /// # Errors
-    /// [`TokenError::Invalid`] when the tokenizer's decoder fails.
     pub fn text(&self, ids: &[u32]) -> Result<String, TokenError> {
         let text = self.within((ids, ids.len()), |tokenizer, ids: &[u32]| tokenizer.decode(ids, true));
         text.map_err(|e| TokenError::Invalid {

@@ -33,18 +33,12 @@ pub struct EvaluationPrediction {
 
 impl EvaluationShape<'_> {
     /// Counts an evaluation that decodes so many responses at a time.
-    ///
-    /// # Errors
-    /// [`SyntheticStepError`], when a row exceeds the context.
     pub fn predict(&self, slots: usize) -> Result<EvaluationPrediction, SyntheticStepError> {
         let dry = self.generate(Ceilings::default(), slots)?;
         Ok(EvaluationPrediction { slots, peak: dry.ledger().peak().0 })
     }
 
     /// Work of so many responses decoded together: the prompts, and the other tokens with rows of their mean length.
-    ///
-    /// # Errors
-    /// [`SyntheticStepError`], when a row exceeds the context.
     pub fn work(&self, ceilings: Ceilings, rows: usize) -> Result<Work, SyntheticStepError> {
         let work = |prompt_tokens: usize, new_tokens: usize| {
             let shape = EvaluationShape { prompt_tokens, new_tokens, ..*self };
@@ -72,9 +66,6 @@ impl EvaluationShape<'_> {
 
     /// The evaluation with the most slots, at most `most`, whose peak and [`ALLOWANCE`] take at most `free` bytes; none where one response is
     /// too much.
-    ///
-    /// # Errors
-    /// [`SyntheticStepError`], when a row exceeds the context.
     pub fn most(&self, most: usize, free: u64) -> Result<Option<EvaluationPrediction>, SyntheticStepError> {
         let (mut fits, mut too_many) = (None, most + 1);
         // All of them, then by halves.

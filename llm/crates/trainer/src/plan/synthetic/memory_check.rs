@@ -22,9 +22,6 @@ fn gib(bytes: u64) -> f64 {
 }
 
 /// Refuses a run whose optimiser's state exceeds the memory of a machine of so many MiB, where it is there.
-///
-/// # Errors
-/// One line that says what to change.
 pub fn host_check(predicted: &StepPrediction, machine: Option<f64>) -> Result<(), String> {
     let Some(there) = machine.map(|mib| (mib * f64::from(1 << 20)) as u64) else { return Ok(()) };
     if predicted.host <= there {
@@ -39,9 +36,6 @@ pub fn host_check(predicted: &StepPrediction, machine: Option<f64>) -> Result<()
 }
 
 /// Refuses a run whose predicted peak plus [`ALLOWANCE`] exceeds `free` bytes.
-///
-/// # Errors
-/// One line that says what to change.
 pub fn memory_check(predicted: &StepPrediction, free: u64, config: &Config) -> Result<(), String> {
     let (peak, _) = predicted.peak();
     if peak.saturating_add(ALLOWANCE) <= free {
@@ -93,9 +87,6 @@ pub fn memory_check(predicted: &StepPrediction, free: u64, config: &Config) -> R
 
 /// The configuration with `memory.recompute_layers=auto` decided for a card with `free` bytes, by dry runs of both ways, and the step
 /// that is predicted for it.
-///
-/// # Errors
-/// [`SyntheticStepError`], when the settings do not fit together.
 pub fn decided(
     shape: &Shape,
     config: &Config,

@@ -158,9 +158,6 @@ impl Observer for Count<'_> {
 }
 
 /// Counts a step of `config` on a model of this shape, the sampling of an evaluation and, where examples have a length, a supervised step.
-///
-/// # Errors
-/// [`SyntheticStepError`], when the settings do not fit together.
 pub fn predict(
     shape: &Shape,
     config: &Config,
@@ -171,9 +168,6 @@ pub fn predict(
 }
 
 /// [`predict`] with the seconds of a device of these rates.
-///
-/// # Errors
-/// [`SyntheticStepError`], when the settings do not fit together.
 pub fn predict_at(
     ceilings: Ceilings,
     shape: &Shape,

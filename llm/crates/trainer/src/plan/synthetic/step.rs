@@ -189,9 +189,6 @@ pub(super) fn prompts(n: usize, tokens: usize, vocabulary: usize, number: u64) -
 }
 
 /// An engine of this shape with the settings of `config`, on whatever device.
-///
-/// # Errors
-/// If the adapter does not fit the shape, there is too little memory or the device fails.
 pub fn synthetic_engine(
     device: &Arc<dyn Device>,
     shape: &Shape,

@@ -80,9 +80,6 @@ pub struct Critic {
 
 impl Critic {
     /// A critic that starts from these weights.
-    ///
-    /// # Errors
-    /// When they do not fit the shape.
     pub fn new(shape: &ModelConfig, start: Parameters<f32>, adam: AdamWSettings) -> Result<Critic, Error> {
         let trained = |name: &str| name != head_name(shape) || name == EMBEDDING;
         let model = Decoder::new(shape.clone(), start)?;
@@ -94,9 +91,6 @@ impl Critic {
     }
 
     /// The value of the state before every scored token of a batch in these passes.
-    ///
-    /// # Errors
-    /// When a row does not suit the model.
     pub fn values(&self, passes: &[Rows]) -> Result<Vec<Vec<f64>>, Error> {
         let mut values = Vec::new();
         for rows in passes {
@@ -107,9 +101,6 @@ impl Critic {
     }
 
     /// Learns the targets of a batch, one for each row of these passes.
-    ///
-    /// # Errors
-    /// When a row does not suit the model.
     pub fn learn(
         &mut self,
         passes: &[Rows],
@@ -176,9 +167,6 @@ impl Critic {
     }
 
     /// Writes its weights and moments: see [`AdamW::to_bytes`].
-    ///
-    /// # Errors
-    /// When `to` refuses.
     pub fn write(&self, to: &mut dyn Write) -> Result<(), WriteStateError> {
         Ok(self.optimiser.write(to)?)
     }

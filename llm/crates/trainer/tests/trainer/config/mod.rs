@@ -1,6 +1,5 @@
 mod foreign;
 mod idle;
-mod sampling;
 mod schedule;
 
 use grpo_lambda_trainer::config::given::RawSettings;
@@ -13,10 +12,6 @@ use std::path::PathBuf;
 
 fn tiny(overrides: &[&str]) -> Config {
     Config::resolve("tiny", overrides).expect("accepted")
-}
-
-fn refused(overrides: &[&str]) -> String {
-    Config::resolve("tiny", overrides).expect_err("must be refused").to_string()
 }
 
 #[test]
@@ -32,7 +27,6 @@ fn a_refusal_names_the_line_it_is_about() {
         let error = Config::parse(text, "a.toml").expect_err("must be refused").to_string();
         assert!(error.starts_with(expected), "{error}");
     }
-    assert!(refused(&["method.lambda=2"]).starts_with("command line: method.lambda=2: must be "));
 }
 
 #[test]
@@ -119,7 +113,6 @@ fn a_configuration_of_one_shard_is_read_without_it_and_one_of_several_is_refused
     assert_eq!(with("1").expect("it is what every run has"), tiny(&["rl.steps=7"]));
     let said = with("4").expect_err("sums in another order").to_string();
     assert!(said.starts_with("config.toml, line 6: shards = 4: must be 1, or left out: "), "{said}");
-    assert!(refused(&["shards=2"]).starts_with("command line: shards = 2: "));
 }
 
 #[test]
@@ -146,77 +139,6 @@ fn values_arrive_in_their_sections() {
     let from_disk = tiny(&["model.checkpoint=/models/q"]);
     assert_eq!(from_disk.model, ModelSource::Checkpoint(PathBuf::from("/models/q")));
     assert!(!from_disk.to_toml().contains("hidden"));
-}
-
-/// DAPO's own penalty of long responses.
-const DAPO: &str = "method.name=dapo";
-const OWN: &str = "method.overlong_limit=64";
-
-#[test]
-fn every_refusal_names_the_field_and_what_would_be_right() {
-    for (overrides, expected) in [
-        (&["rl.group_siz=4"][..], "unknown key `rl.group_siz` (did you mean `rl.group_size`?)"),
-        (&["lr=1"], "(did you mean `sft.lr` or `rl.lr` or `critic.lr`?)"),
-        (&["critic.clip=0"], "critic.clip = 0: must be none or a number greater than 0"),
-        (&["critic.updates=0"], "critic.updates = 0: must be a whole number from 1 to 1000"),
-        (&["critic.optim.vf_coef=1"], "the critic is a model of its own with an AdamW of its own"),
-        (&["lambda=1"], "(did you mean `method.lambda`?)"),
-        (&["rl.mask_truncated=true"], "(did you mean `method.mask_truncated`?)"),
-        (&["method.lamda=1"], "unknown key `lamda` for method grpo_lambda (did you mean `lambda`?)"),
-        (&["method.lambda=2"], "method.lambda=2: must be a number from 0 to 1"),
-        (&["rl.group_size=1"], "command line: rl.group_size = 1: must be a whole number from 2"),
-        (&["rl.group_size=2.5"], "rl.group_size = 2.5: must be"),
-        (&["rl.lr=0"], "rl.lr = 0: must be a number greater than 0"),
-        (&["rl.lr=nan"], "rl.lr = nan: must be"),
-        (&["rl.schedule=step"], "rl.schedule = step: must be one of constant, linear, cosine"),
-        (&["rl.grad_clip=-1"], "rl.grad_clip = -1: must be none or a number greater than 0"),
-        (&["task.levels=1,5"], "task.levels = 1,5: must be a list of whole numbers from 1 to 4"),
-        (&["task.levels="], "task.levels = : must be a list"),
-        (&["rl.dynamic_sampling=yes"], "must be true or false"),
-        (&["reward.accuracy=0"], "are all 0, so no response would earn anything; give one a weight"),
-        (&["reward.accuracy=-1"], "reward.accuracy = -1: must be a number from 0 to 1000"),
-        (&["reward.acuracy=1"], "(did you mean `reward.accuracy`?)"),
-        (&["reward.overlong=nan"], "reward.overlong = nan: must be"),
-        (
-            &["reward.accuracy=0", "reward.format=1", "rl.dynamic_sampling=true"],
-            "rl.dynamic_sampling = true: keeps groups with right and wrong responses",
-        ),
-        (&["reward.overlong=1", DAPO, OWN, "method.overlong_cache=16"], "would count twice"),
-        (&[DAPO, OWN], "at most overlong_limit = 64, or every response is penalised"),
-        (&["reward.overlong=1", "reward.overlong_cache=65"], "must be at most reward.overlong_limit = 64"),
-        (&["reward.overlong=1", "reward.overlong_limit=100"], "must be below rl.max_new_tokens = 64, or no"),
-        (
-            &["method.name=grpo_lead", "reward.format=0.5"],
-            "reward.format = 0.5: method.name=grpo_lead takes every",
-        ),
-        (
-            &["rl.entropy_target=0.2", "rl.entropy_coef=2"],
-            "rl.entropy_coef = 2: exceeds rl.entropy_coef_max = 1",
-        ),
-        (
-            &["method.name=gdpo", "method.weight_2=-1"],
-            "must be auto (the weight of the component of the reward) or",
-        ),
-        (&["rl.steps=1", "rl.steps=2"], "rl.steps is given twice: 1 and 2"),
-        (&["model.hidden=130"], "model.hidden = 130 is not a multiple of model.heads = 4"),
-        (&["model.kv_heads=3"], "model.heads = 4 is not a multiple of model.kv_heads = 3"),
-        (&["model.hidden=20"], "is odd"),
-        (&["model.checkpoint=x", "model.hidden=64"], "model.checkpoint decides the shape"),
-        (&["lora.targets=q_proj,q_proj"], "lora.targets = q_proj,q_proj: must be a list of"),
-        (&["lora.rank=-1"], "lora.rank = -1: must be a whole number"),
-        (&["lora.alpha=0"], "lora.alpha = 0: must be a number greater than 0"),
-        (&["lora.alpha=inf"], "lora.alpha = inf: must be a number greater than 0"),
-        (&["lora.targets=q_proj,gate_prj"], "(did you mean `gate_proj`?)"),
-        (&["lora.targets="], "lora.targets = : must be a list of q_proj, k_proj"),
-        (&["lora.r=4"], "unknown key `lora.r`"),
-        (
-            &["method.matrix=as_printed", "method.matrix_length=32"],
-            "rl.max_new_tokens = 64: the method's settings (method.matrix_length) take responses of at most 32 tokens",
-        ),
-    ] {
-        let message = refused(overrides);
-        assert!(message.contains(expected), "{overrides:?}: {message}");
-    }
 }
 
 #[test]
@@ -248,9 +170,20 @@ fn the_weights_of_gdpo_are_those_of_the_reward_also_after_it_changed() {
 }
 
 #[test]
-fn a_limit_that_is_not_used_may_be_anything() {
+fn what_is_not_used_may_be_anything() {
     tiny(&["reward.overlong_limit=100"]);
-    tiny(&[DAPO, OWN, "method.overlong_cache=16"]);
+    tiny(&["method.name=dapo", "method.overlong_limit=64", "method.overlong_cache=16"]);
+    assert_eq!(tiny(&["rl.sets=1"]).rl.systematic_sets(), None);
+}
+
+#[test]
+fn groups_are_systematic_or_trees_where_the_method_takes_them() {
+    let systematic = tiny(&["rl.sampling=systematic", "method.name=systematic_rloo"]);
+    assert_eq!(systematic.rl.systematic_sets().map(|sets| sets.count(8)), Some(2));
+    let tree = ["method.name=spo_tree", "rl.sampling=tree"];
+    tiny(&tree);
+    tiny(&[&tree[..], &["rl.children=2,4", "rl.group_size=8"]].concat());
+    tiny(&[&tree[..], &["rl.children=4,2,2", "rl.segment=16", "rl.max_new_tokens=33"]].concat());
 }
 
 #[test]
@@ -291,9 +224,6 @@ fn the_constant_divisor_of_a_loss_is_the_completion_limit() {
     // Another limit over a resolved configuration has its own divisor.
     let later = tiny(&[dr_grpo]).with(&["rl.max_new_tokens=32"]).expect("valid");
     assert_eq!(later.configured().settings.number("max_length"), 32.0);
-    assert!(refused(&[dr_grpo, "method.max_length=soon"]).contains(
-        "max_length=soon: must be auto (the completion limit, rl.max_new_tokens) or a number of at least 1"
-    ));
     // A stored run says 256 where the divisor has no effect; it can be resumed.
     let (old, new) = (tiny(&["method.max_length=256"]), tiny(&[]));
     assert!(old.differences(&new).iter().all(|d| !d.affects_result), "{:?}", old.differences(&new));

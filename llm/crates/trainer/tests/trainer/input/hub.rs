@@ -11,6 +11,10 @@ fn a_model_is_found_next_to_a_data_set_of_its_name_and_its_absence_says_how_to_g
     std::fs::create_dir_all(&there).expect("writable");
     assert_eq!(snapshot(RepositoryKind::Model, "Qwen/Qwen2.5-0.5B", dir.path()), Ok(there));
     missing(RepositoryKind::Dataset);
+    let other = dir.path().join("models--Qwen--Qwen2.5-0.5B/snapshots/def");
+    std::fs::create_dir(&other).expect("writable");
+    assert!(missing(RepositoryKind::Model).contains("2 snapshots in"));
+    std::fs::remove_dir(other).expect("empty");
     // A name of a snapshot that is not there yet: an older one is not taken for it.
     let refs = dir.path().join("models--Qwen--Qwen2.5-0.5B/refs");
     std::fs::create_dir_all(&refs).expect("writable");

@@ -1,24 +1,6 @@
 use grpo_lambda_trainer::input::task::{Level, Split, Task};
 use grpo_lambda_trainer::input::tokens::{EOS, ModelTokenizer, PAD, UNKNOWN};
-use grpo_lambda_trainer::input::vocabulary::{pieces, tokenizer_config_json, tokenizer_json, tokens};
 use proptest::prelude::*;
-
-/// `UPDATE=1 cargo test -p grpo-lambda-trainer the_shipped_tokenizer` rewrites the files.
-#[test]
-fn the_shipped_tokenizer_is_what_the_generator_makes() {
-    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../presets/tiny");
-    for (name, text) in
-        [("tokenizer.json", tokenizer_json()), ("tokenizer_config.json", tokenizer_config_json())]
-    {
-        let path = format!("{directory}/{name}");
-        if std::env::var_os("UPDATE").is_some() {
-            std::fs::write(&path, &text).expect("writing the preset");
-        }
-        let shipped = std::fs::read_to_string(&path).expect("the preset's tokenizer");
-        assert!(shipped == text, "{path} is stale: run this test with UPDATE=1");
-    }
-    assert!(tokens().len() <= 512, "{}", tokens().len());
-}
 
 #[test]
 fn every_problem_is_whole_words_round_trips_and_is_short() {
@@ -57,18 +39,10 @@ fn every_problem_is_whole_words_round_trips_and_is_short() {
 
 proptest! {
     #[test]
-    fn ascii_text_round_trips_and_the_library_cuts_as_the_generator_does(text in "[ -~\n]{0,60}") {
+    fn ascii_text_round_trips(text in "[ -~\n]{0,60}") {
         prop_assume!(![PAD, EOS, UNKNOWN].iter().any(|s| text.contains(s)));
         let tokenizer = ModelTokenizer::tiny();
         let prompt = tokenizer.prompt(&text).expect("encodes");
         prop_assert_eq!(tokenizer.text(prompt.ids()).expect("decodes"), text.clone());
-        let by_hand: Vec<u32> = pieces(&text)
-            .into_iter()
-            .flat_map(|piece| match tokenizer.id(piece) {
-                Some(id) => vec![id],
-                None => piece.chars().map(|c| tokenizer.id(&c.to_string()).expect("ASCII")).collect(),
-            })
-            .collect();
-        prop_assert_eq!(prompt.ids(), by_hand);
     }
 }

@@ -28,14 +28,3 @@ fn another_constant_and_a_missing_value_begin_again() {
     let expected = StuckComponent { name: "format".into(), value: None, steps: 3 };
     assert_eq!(steps(&mut detector, &[none]), [Some(expected)]);
 }
-
-#[test]
-fn what_was_seen_survives_a_file_to_the_bit() {
-    let mut detector = StuckDetector::default();
-    let third: &[Option<f64>] = &[Some(1.0 / 3.0), Some(1.0 / 3.0)];
-    steps(&mut detector, &[third, third]);
-    let text = serde_json::to_string(&detector).expect("plain data");
-    let mut again: StuckDetector = serde_json::from_str(&text).expect("its own text");
-    assert_eq!(again, detector);
-    assert_eq!(steps(&mut again, &[third]), steps(&mut detector, &[third]));
-}

@@ -1,4 +1,4 @@
-use grpo_lambda_trainer::input::data::locate::{directory, in_cache};
+use grpo_lambda_trainer::input::data::locate::directory;
 use std::path::PathBuf;
 
 fn tree(files: &[&str]) -> tempfile::TempDir {
@@ -75,20 +75,4 @@ fn what_cannot_be_chosen_is_said_with_what_there_is() {
         let error = found(files, choice).expect_err(expected);
         assert!(error.contains(expected), "{error}");
     }
-}
-
-#[test]
-fn the_cache_of_the_hub_is_read_as_the_hub_writes_it() {
-    let dir = tree(&["datasets--openai--gsm8k/snapshots/abc/main/train-00000-of-00001.parquet"]);
-    let snapshots = dir.path().join("datasets--openai--gsm8k/snapshots");
-    assert_eq!(in_cache("openai/gsm8k", dir.path()).expect("the only one"), snapshots.join("abc"));
-    std::fs::create_dir_all(snapshots.join("def")).expect("writable");
-    let error = in_cache("openai/gsm8k", dir.path()).expect_err("two").to_string();
-    assert!(error.contains("2 snapshots in"), "{error}");
-    let refs = dir.path().join("datasets--openai--gsm8k/refs");
-    std::fs::create_dir_all(&refs).expect("writable");
-    std::fs::write(refs.join("main"), "def\n").expect("writable");
-    assert_eq!(in_cache("openai/gsm8k", dir.path()).expect("main"), snapshots.join("def"));
-    let error = in_cache("hiyouga/math12k", dir.path()).expect_err("absent").to_string();
-    assert!(error.contains("`hf download --repo-type dataset hiyouga/math12k`"), "{error}");
 }
