@@ -88,13 +88,14 @@ fn page() -> String {
         let other = |p: &&Param| groups.iter().any(|(q, _)| same(p, q) && p.default != q.default);
         let other: Vec<String> =
             params.iter().filter(other).map(|p| format!("`{}={}`", p.key, p.default)).collect();
-        let mut text = format!("`{}`: {about}. Source: {source} ({}).", spec.name, spec.provenance.name());
+        let module = spec.name.trim_end_matches("_reconstructed");
+        let name = if module == spec.name { String::new() } else { format!("`{}`: ", spec.name) };
+        let mut text = format!("{name}{about}. Source: {source} ({}).", spec.provenance.name());
         let lists =
             [("It needs", needs.join(", ")), ("It sets", other.join(", ")), ("It lacks", lacks.join(", "))];
         for (head, list) in lists.iter().filter(|(_, list)| !list.is_empty()) {
             text += &format!(" {head} {list}.");
         }
-        let module = spec.name.trim_end_matches("_reconstructed");
         let table = if own.is_empty() { own } else { format!("\n{HEAD}{own}") };
         page += &format!("\n## [`{module}`]: {title}\n\n{}{table}", wrapped(&text));
     }

@@ -64,8 +64,9 @@ pub(super) fn methods() -> String {
 
 /// The registered methods that have no row in the atlas, each with the reason.
 pub(super) fn left_out_of_the_atlas() -> String {
-    let each: Vec<String> = LEFT_OUT.iter().map(|(name, why)| format!("`{name}` ({why})")).collect();
-    wrapped("", "", &format!("**Left out.** {} methods have no row: {}.", each.len(), each.join("; ")))
+    let each: String =
+        LEFT_OUT.iter().map(|(name, why)| wrapped("- ", "  ", &format!("`{name}`: {why}"))).collect();
+    format!("**Left out.** {} methods have no row:\n\n{each}", LEFT_OUT.len())
 }
 
 /// The methods whose extra inputs no table gives, not even one with rewards of 0 and 1, for which it knows a teacher.

@@ -165,7 +165,7 @@ impl Deciding {
     fn markdown(&self) -> String {
         let kept = self.kept.iter().filter(|kept| **kept).count();
         let (file, all) = (&self.file, self.table.rows.len());
-        let link = format!("[`{file}`](data/{file}): the verdicts use {kept} of its {all} rows.\n\n");
+        let link = format!("[`{file}`](data/{file}) ({kept}/{all})\n\n");
         let columns = &self.columns[..self.columns.len().min(MOST_COLUMNS)];
         if kept > MOST_ROWS {
             link

@@ -37,7 +37,9 @@ impl Outcome {
 /// Adds a comparison: its interval and its corrected p.
 fn with(finding: Finding, n: &Numbers, [method, with]: [&str; 2], d: &Difference) -> Finding {
     let name = format!("{} minus {}", n.label(method), n.label(with));
-    finding.interval(name.clone(), d.interval).value(format!("{name}: corrected p"), d.corrected)
+    finding
+        .interval(format!("{name}: difference"), d.interval)
+        .value(format!("{name}: corrected p"), d.corrected)
 }
 
 /// A prediction with the comparisons that decide it, each with true if it is said to be a gain.

@@ -280,7 +280,9 @@ fn inversion(c: &Comparison) -> Finding {
         "On fork (short: T = 2, Q = 0.9; long: T = 50, Q = 0.8): exact implied credit of the short and the long answer under the initial policy, and J/J* at the end at the own best rate.",
     );
     c.exact.credits.iter().fold(finding, |finding, (name, w)| {
-        finding.value(*name, [w[0], w[1]]).value(format!("{name}, end"), last(name))
+        finding
+            .value(format!("{name}: credit of the short and the long answer"), [w[0], w[1]])
+            .value(format!("{name}: J/J* at the end"), last(name))
     })
 }
 

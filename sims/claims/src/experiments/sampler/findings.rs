@@ -197,8 +197,8 @@ fn independent(n: &Numbers) -> Finding {
     let out_of_reach = [PREFIX, STATE, POSTERIOR].iter().all(|&m| trees(m).is_some_and(|o| o.reached < 0.8));
     let finding = claim(
         "independent",
-        "With independent responses no values from a group of eight reach the goal on random trees, not \
-         even those of an estimator that knows how the trees are drawn",
+        "With eight independent responses no values from the group reach 0.85 of RLOO's variance on 80 % of \
+         random trees, not even those of an estimator that knows how the trees are drawn",
     )
     .holds_or(out_of_reach, "one of them does");
     with_ratios(finding, "random", &[KNOWN, PREFIX, STATE, POSTERIOR, VALUES, BEST, TOKENS])
@@ -264,10 +264,10 @@ fn law(n: &Numbers) -> Finding {
     )
     .holds_or(
         least >= 0.95,
-        format!("at some group size they do at only {} of these depths", percent(least)),
+        format!("at one of the group sizes they do at only {} of these depths", percent(least)),
     )
-    .value("depths above 1 at which they do, G = 8, 16, 32", shares(above))
-    .value("depths below 1", shares(below))
+    .value("lower at depths with F > 1, for G = 8, 16, 32", shares(above))
+    .value("with F < 1", shares(below))
     .value("rows of \"prefix only\" simulated", measured.len())
     .value("correlation with its formula", with)
     .value("bias of its formula", off)
@@ -292,7 +292,7 @@ fn bias(n: &Numbers) -> Finding {
     let unbiased = norms.iter().filter(|b| **b <= 1e-6).count();
     let less = norms.iter().filter(|b| **b < independent).count() - unbiased;
     let counts = format!(
-        "on {less} of {all} tasks; unbiased on {unbiased}, no less biased on {}",
+        "the task is one of {less} of {all}; on {unbiased} it is unbiased, on {} at least as biased",
         all - less - unbiased
     );
     claim(
@@ -427,7 +427,10 @@ mod tests {
         (n.rows[0].bias, n.rows[0].of_zoo) = (0.2, true);
         let verdict = bias(&n).verdict;
         assert_eq!(verdict.word(), "Holds when");
-        assert_eq!(verdict.detail(), "on 3 of 4 tasks; unbiased on 0, no less biased on 1");
+        assert_eq!(
+            verdict.detail(),
+            "the task is one of 3 of 4; on 0 it is unbiased, on 1 at least as biased"
+        );
     }
 
     /// Every prediction met by means over tasks that are this far apart.
