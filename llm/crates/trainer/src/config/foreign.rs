@@ -28,7 +28,7 @@ pub static NAMES: &[Foreign] = &[
     foreign("scale_rewards", "`method.scale`"),
     foreign("mask_truncated_completions", "`method.mask_truncated`"),
     foreign("cliprange_value", "`critic.clip`"),
-    foreign("vf_coef", "not needed: the critic is a model of its own with an AdamW of its own, which divides a factor of the loss out; its rate is `critic.lr`"),
+    foreign("vf_coef", "not needed: the critic has weights and an AdamW of its own, whose steps do not depend on a factor of the loss; its rate is `critic.lr`"),
     foreign("num_ppo_epochs", "`rl.inner_updates`, and `critic.updates` for the critic"),
     foreign("reward_weights", "`reward.accuracy`, `reward.format` and the others of [reward]"),
     foreign("reward_funcs", "`reward.command` for a program of your own, or the weights of [reward]"),
