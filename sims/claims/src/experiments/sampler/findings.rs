@@ -65,10 +65,10 @@ fn trees(n: &Numbers) -> Finding {
     let [less, more] = [Shown::Gain, Shown::Loss].map(|which| which.count(&all));
     let counts = |shown: &[Shown]| {
         let [less, more] = [Shown::Gain, Shown::Loss].map(|which| which.count(shown));
-        format!("less in {less} of {} cases and more in {more}", shown.len())
+        format!("lower in {less} of {} cases and higher in {more}", shown.len())
     };
     let said = format!(
-        "its noise is {} at fixed intervals, and {} with TreeRL's search",
+        "at fixed intervals its noise is {}; with TreeRL's search it is {}",
         counts(&own),
         counts(&searched)
     );
