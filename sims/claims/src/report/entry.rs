@@ -113,10 +113,11 @@ fn few(values: &str) -> String {
     for (name, value) in all.iter().take(MOST_VALUES) {
         let (group, own) = name.rsplit_once(": ").unwrap_or(("", name));
         let value = shown(value, 3);
-        text += &match (text.is_empty(), group == before && !group.is_empty()) {
-            (true, _) => format!("{name}: {value}"),
-            (false, true) => format!("; {own}: {value}"),
-            (false, false) => format!("; {name}: {value}"),
+        let between = if text.is_empty() { "" } else { "; " };
+        text += &match group {
+            "" => format!("{between}{name}: {value}"),
+            known if known == before => format!("{between}{own} {value}"),
+            new => format!("{between}{new}: {own} {value}"),
         };
         before = group;
     }
