@@ -1,6 +1,6 @@
 //! [`Significance`]: the result of a comparison, between methods over seeds as between evaluations over problems.
 
-/// What a test says of a difference in accuracy.
+/// The outcome of a test for a difference in accuracy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Significance {
     /// The difference is not significant, and its sign is open.

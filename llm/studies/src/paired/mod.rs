@@ -83,7 +83,7 @@ impl StoredEvaluation {
     }
 }
 
-/// What the p-value of a difference says, alone and corrected for the number of benchmarks.
+/// The significance of a difference by its p-value, alone and corrected for the number of benchmarks.
 fn verdict(difference: f64, p: f64, adjusted: f64) -> Significance {
     let better = difference > 0.0;
     match (adjusted <= ALPHA, p <= ALPHA) {
