@@ -269,7 +269,7 @@ fn the_table_of_known_bugs_names_tests_that_exist() {
     let table = std::fs::read_to_string(llm.join("tests/known_bugs.tsv")).unwrap();
     let mut tested = Vec::new();
     for row in table.lines().skip(1) {
-        let [bug, _what, tests] = row.split('\t').collect::<Vec<_>>().try_into().unwrap();
+        let [bug, _what, tests]: [&str; 3] = row.split('\t').collect::<Vec<_>>().try_into().unwrap();
         for named in tests.split_whitespace() {
             let (file, test) = named.split_once("::").unwrap();
             let path = match file.strip_prefix("core/") {
