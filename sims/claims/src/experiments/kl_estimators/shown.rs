@@ -96,8 +96,8 @@ fn summed_over_visits(n: &Numbers) -> Finding {
 fn whole_responses(n: &Numbers) -> Finding {
     let k2 = range(n, "k2", |r| r.reverse);
     let (k3, k3_forward) = (range(n, "k3", |r| r.reverse), range(n, "k3", |r| r.forward));
-    let condition = "responses have one choice, or the visits d(s) are held fixed: a loss per token lacks the term by \
-        which a token leads to states with more or less KL, and k3 weighs states by d of π, not of ref";
+    let condition = "responses have one choice, or the visits d(s) are held fixed: a loss per token does not \
+        see that a token leads to states with more or less KL, and k3 weighs states by the visits of π, not of ref";
     claim(
         "whole_responses",
         "On whole responses, k2 and ratio·k3 in the loss give ∇KL(π||ref), and k3 gives ∇KL(ref||π), of the \

@@ -59,8 +59,8 @@ fn exact_critic(n: &Numbers) -> Finding {
     let e = &n.exact;
     claim(
         "exact_critic",
-        "With the exact critic g(λ) is unbiased at every λ, and Var(A_t|s,a) = Σ_{l≥1} λ^{2l} \
-         E[δ²_{t+l}|s,a] (plus the grader's noise where a completes the response), which never falls with λ",
+        "With the exact critic g(λ) is unbiased at every λ, and its variance never falls with λ: Var(A_t|s,a) = \
+         Σ_{l≥1} λ^{2l} E[δ²_{t+l}|s,a], plus the grader's noise where a completes the response",
     )
     .all_within(EXACT, e.bias.max(e.formula).max(e.fall))
     .value("MDPs", n.mdps())

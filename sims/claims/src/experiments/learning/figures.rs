@@ -11,7 +11,7 @@ use grpo_lambda_stats::OverTasks;
 
 pub(super) fn figures(c: &Comparison) -> Vec<(String, Figure)> {
     vec![
-        ("curves".into(), curves(c, Regime::OwnBest, "each method at its own best rate")),
+        ("curves".into(), curves(c, Regime::OwnBest, "each method at its tuned rate")),
         ("small_rate".into(), curves(c, Regime::Cautious, "all at a sixteenth of GRPO's best rate")),
         ("forest".into(), forest(c)),
         ("map".into(), map(c)),
@@ -99,7 +99,7 @@ fn forest(c: &Comparison) -> Figure {
     let panels = [
         (Regime::Cautious, "Equal rate: a sixteenth of GRPO's best"),
         (Regime::Equal, "Equal rate: GRPO's best"),
-        (Regime::OwnBest, "Each at its own best rate"),
+        (Regime::OwnBest, "Each at its tuned rate"),
         (Regime::UnitMean, "GRPO's best rate, weights of mean 1"),
     ];
     for (regime, title) in panels {
@@ -122,7 +122,7 @@ fn forest(c: &Comparison) -> Figure {
     figure
 }
 
-/// Gains over GRPO, method by MDP, each method at its own best rate; a row that sign flips over tasks show is marked.
+/// Gains over GRPO, method by MDP, each method at its tuned rate; a row that sign flips over tasks show is marked.
 fn map(c: &Comparison) -> Figure {
     let own = |variant| c.overall(Regime::OwnBest, variant);
     let rows = (1..c.variants.len()).map(|variant| {
@@ -142,7 +142,7 @@ fn map(c: &Comparison) -> Figure {
         .y(Axis::new("").categories(marked))
         .mark(heat(rows.collect(), (-10.0, 10.0), true, "gain over GRPO (hundredths of J*)"));
     let caption = format!(
-        "Area under J/J* minus that of GRPO, in hundredths of J*, mean of {} runs, each method at its own best rate. Red: a gain. (+), (-): a gain or a loss over the {} tasks is shown by \
+        "Area under J/J* minus that of GRPO, in hundredths of J*, mean of {} runs, each method at its tuned rate. Red: a gain. (+), (-): a gain or a loss over the {} tasks is shown by \
          Student's t and sign flips. recent, both: trace styles of GRPO-λ, with ϵ-trace or ϵ-weight, λ, and what differs from the paper.",
         c.runs,
         c.tasks.len()
@@ -194,7 +194,7 @@ fn curves_title(c: &Comparison, regime: Regime) -> String {
     let gain = |name| c.against(regime, name).gain.mid;
     let rates = match regime {
         Regime::Cautious => "At a small equal learning rate",
-        _ => "Each at its own best rate,",
+        _ => "Each at its tuned rate,",
     };
     format!(
         "{rates} GRPO-λ {} GRPO: {:+.3} (recent), {:+.3} (both) in area under J/J*",
@@ -213,7 +213,7 @@ fn forest_title(c: &Comparison) -> String {
         format!(" and {} it with weights of mean 1", unit.word())
     };
     format!(
-        "GRPO-λ {} GRPO at a small equal rate, {} it at own best rates{with_unit_mean}",
+        "GRPO-λ {} GRPO at a small equal rate, {} it at tuned rates{with_unit_mean}",
         cautious.word(),
         own.word()
     )
@@ -227,7 +227,7 @@ fn map_title(c: &Comparison) -> String {
         .collect();
     let count = |k: usize| signs.iter().filter(|sign| sign[k]).count();
     format!(
-        "At own best rates {} of {} variants of GRPO-λ gain over GRPO on the {} tasks, and {} lose",
+        "At tuned rates {} of {} variants of GRPO-λ gain over GRPO on the {} tasks, and {} lose",
         count(0),
         signs.len(),
         c.tasks.len(),

@@ -66,7 +66,7 @@ pub(super) struct Comparison {
     pub(super) scores: Scores,
     /// `[regime][variant]`, `None` where a variant has no place in a regime.
     pub(super) overall: Vec<Vec<Option<Overall>>>,
-    /// `J/J*` after the last update, each variant at its own best rate, `[variant][task]`.
+    /// `J/J*` after the last update, each variant at its tuned rate, `[variant][task]`.
     pub(super) last: Vec<Vec<f64>>,
 }
 

@@ -14,7 +14,7 @@ pub(crate) enum Regime {
     Equal,
     /// A sixteenth of it, for all: a cautious rate.
     Cautious,
-    /// Each its own best rate.
+    /// Each its tuned rate.
     OwnBest,
     /// GRPO's best rate, with the weights of every response normalised to mean 1.
     UnitMean,

@@ -111,8 +111,8 @@ fn condition(n: &Numbers) -> Finding {
         .holds_when(
             false,
             broken == 0 && h.on_average == 0,
-            "the prefix's path product is at most P(τ>t) and V(s_t) ≥ E[V(S_t)|τ>t]; with a hazard of EOS that does \
-             not depend on the path, on average over the prefixes alive",
+            "the prefix's path product is at most P(τ>t), and its value at least E[V(S_t)|τ>t]; if the probability of \
+             EOS does not depend on the path, it also holds on average over the prefixes that have not ended",
             format!("{broken} prefixes meet the condition and break the bound"),
         )
         .value("random prefixes", all(n).count())

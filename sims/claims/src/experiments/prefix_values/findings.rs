@@ -155,8 +155,8 @@ fn error(n: &Numbers) -> Finding {
     let lowest = sizes_where(&GROUPS, |g| places.iter().any(|(own, p)| *own == g && *p == Place::Lowest));
     let rest = places.iter().filter_map(|(g, p)| match p {
         Place::Lowest => None,
-        Place::Above(lower) => Some(format!("at G = {g} lower: {lower}")),
-        Place::Open(open) => Some(format!("at G = {g} no significant difference from: {open}")),
+        Place::Above(lower) => Some(format!("at G = {g} {lower} has a lower one")),
+        Place::Open(open) => Some(format!("at G = {g} the difference from {open} is not significant")),
     });
     let rest = rest.collect::<Vec<_>>().join("; ");
     let is_refuted = places.iter().any(|(_, p)| matches!(p, Place::Above(_)));
@@ -306,7 +306,7 @@ mod tests {
             (said.word(), said.detail()),
             (
                 "Holds when",
-                "groups are as large as 32; at G = 8 lower: Ridge RLOO; at G = 16 no significant difference from: prefix only"
+                "groups are as large as 32; at G = 8 Ridge RLOO has a lower one; at G = 16 the difference from prefix only is not significant"
             )
         );
         n.rows.retain(|r| r.group == 16);

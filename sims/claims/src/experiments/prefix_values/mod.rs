@@ -89,11 +89,11 @@ struct Row {
     group: usize,
     /// `E|g - ∇J|²` over RLOO's, with its standard error, by method.
     ratio: Vec<(f64, f64)>,
-    /// The error at the best step, by method.
+    /// The minimal MSE over step size, by method.
     error: Vec<f64>,
 }
 
-/// The error at the best step of a task, by λ.
+/// The minimal MSE over step size of a task, by λ.
 #[derive(Clone, Debug)]
 struct ByLambda {
     /// Values of prefixes from the other responses.

@@ -155,7 +155,7 @@ fn figure(n: &Numbers) -> Figure {
     chart(&lambdas)
         .panels(|_| "Error of one update, G = 8")
         .x("λ")
-        .y(Axis::new("error at the best step size").range(0.3, 1.0))
+        .y(Axis::new("minimal MSE over step size").range(0.3, 1.0))
         .lines(|row| named(row.values), |row| (row.lambda, row.error_at_best_step))
         .on(figure)
 }
