@@ -231,7 +231,7 @@ fn largest_excess_with_two_prefixes() -> f64 {
     extremes(cases.map(|(p, r, v)| p * r + (1.0 - p) * v - v - p)).1
 }
 
-/// For every depth of an MDP, whether the printed bound fails even on average over the prefixes alive.
+/// The depths of an MDP, each with true if the printed bound fails there even on average over the prefixes alive.
 fn violations_on_average(oracle: &Oracle) -> Vec<bool> {
     let tree = oracle.tree;
     let (steps, products) = (oracle.process(), oracle.path_products());
