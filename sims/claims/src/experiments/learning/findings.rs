@@ -338,8 +338,6 @@ mod tests {
             plan,
             runs,
             choices: (0..n).map(|_| vec![choice()]).collect(),
-            sweeps: Vec::new(),
-            sweep_runs: 1,
             exact: Exact {
                 updates: vec![vec![Some(update)]; n],
                 unit_updates: vec![Some(update)],

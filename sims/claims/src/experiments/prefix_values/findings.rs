@@ -244,8 +244,6 @@ mod tests {
 
     fn numbers(ratio: f64, error: f64, estimated: Vec<f64>) -> Numbers {
         let row = |group, scale: f64| Row {
-            task: "a".into(),
-            of_zoo: true,
             common: true,
             group,
             ratio: [1.0, ratio, ratio, 0.8, 0.9, ratio, 1.0, 1.0, 0.6].map(|r| (r, 0.01)).to_vec(),

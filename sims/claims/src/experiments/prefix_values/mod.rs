@@ -82,8 +82,6 @@ const EXACT: &str = "exact";
 /// A task at a group size.
 #[derive(Clone, Debug)]
 struct Row {
-    task: String,
-    of_zoo: bool,
     /// True if the task was measured at every group size.
     common: bool,
     group: usize,
@@ -154,8 +152,7 @@ fn measure(context: &Context) -> anyhow::Result<Numbers> {
             };
             let (ratio, error) = context.store.piece(&format!("methods/{group}/{t}"), work)?;
             tick();
-            let (task, of_zoo, common) = (task.mdp.name.clone(), task.of_zoo, t < fewer.len());
-            anyhow::Ok(Row { task, of_zoo, common, group, ratio, error })
+            anyhow::Ok(Row { common: t < fewer.len(), group, ratio, error })
         };
         rows.extend(asked.par_iter().enumerate().map(measured).collect::<anyhow::Result<Vec<_>>>()?);
     }
