@@ -147,7 +147,7 @@ fn a_protocol_that_cannot_be_followed_is_refused_in_a_line() {
             "own.toml: methods: spo_tree: rl.sampling = tree: rl.children = 2,2,3",
         ),
         ("\"tempo\"\n[[", "\"remax\"\n[[", "own.toml: methods: tempo: tempo: reads a reference"),
-        ("clip = 0.2", "clop = 0.2", "own.toml: methods: grpo: critic.clop"),
+        ("clip = 0.2", "clop = 0.2", "own.toml: methods: grpo: command line: unknown key `critic.clop`"),
         ("version = 1", "versoin = 1", "own.toml: TOML parse error"),
         ("\"chain_6.toml\"", "\"chain_7.toml\"", "chain_7.toml: No such file"),
     ] {
