@@ -12,7 +12,8 @@ pub struct Point {
     pub accuracy: f64,
 }
 
-/// The exams of a run in their order; in a file `tokens:accuracy` of each, with four decimals.
+/// The exams of a run in their order; in a file `tokens:accuracy` of each, with four decimals. A share of variance, which
+/// may be below 0, stands in the place of accuracy in [`Trial::explained`](crate::Trial::explained).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Curve(pub Vec<Point>);
@@ -72,9 +73,9 @@ impl FromStr for Curve {
         for word in text.split_whitespace() {
             let refused = || CurveError(word.to_owned());
             let (tokens, accuracy) = word.split_once(':').ok_or_else(refused)?;
-            let number = |text: &str| text.parse::<f64>().ok().filter(|x| x.is_finite() && *x >= 0.0);
+            let number = |text: &str| text.parse::<f64>().ok().filter(|x| x.is_finite());
             let point = Point {
-                tokens: number(tokens).ok_or_else(refused)?,
+                tokens: number(tokens).filter(|x| *x >= 0.0).ok_or_else(refused)?,
                 accuracy: number(accuracy).filter(|x| *x <= 1.0).ok_or_else(refused)?,
             };
             if points.last().is_some_and(|before| before.tokens >= point.tokens) {

@@ -47,6 +47,9 @@ pub struct Trial {
     pub seconds: f64,
     /// Every exam.
     pub curve: Curve,
+    /// The share of the variance of returns that the critic explained, the mean of the steps since the exam before.
+    #[serde(default)]
+    pub explained: Curve,
 }
 
 impl Trial {

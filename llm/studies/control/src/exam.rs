@@ -102,7 +102,7 @@ fn among(rates: &[f64], start: &[f64], chosen: fn(f64) -> bool) -> Option<f64> {
 }
 
 /// Share of right and of ungradable answers of the most probable responses.
-fn greedy(lab: &Lab, engine: &CpuEngine) -> Result<[f64; 2], LabError> {
+pub(super) fn greedy(lab: &Lab, engine: &CpuEngine) -> Result<[f64; 2], LabError> {
     let problems = lab.session.problems.distinct(Split::Test, 100)?;
     let config = &lab.session.config;
     let sampling =

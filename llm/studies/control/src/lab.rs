@@ -59,6 +59,14 @@ pub enum ProtocolError {
     Unreadable { path: PathBuf, source: std::io::Error },
     #[error("{path}: {source}; it must have the fields of paper/protocols/systematic.toml")]
     Fields { path: PathBuf, source: toml::de::Error },
+    #[error("{path}: {source}; it must have the fields of paper/protocols/branch.toml")]
+    Study { path: PathBuf, source: grpo_lambda_trials::StudyError },
+    #[error("{path}: methods: {method}: {source}")]
+    Method { path: PathBuf, method: String, source: Box<LabError> },
+    #[error(
+        "{method}: reads a reference, a teacher or rewards of several parts, which no run here has; choose another method"
+    )]
+    Unsampled { method: String },
     #[error("{path}: columns: {column}: no such column; it must be one of {known}")]
     Column { path: PathBuf, column: String, known: String },
     #[error("{path}: arm {arm}: {source}")]
@@ -165,7 +173,7 @@ impl Lab {
     }
 
     /// [`Lab::engine`] with a frozen reference, or with a critic, which is AdamW's whatever the policy's optimiser.
-    fn engine_with(
+    pub(crate) fn engine_with(
         &self,
         optimiser: Optimiser,
         reference: Option<Parameters<f32>>,

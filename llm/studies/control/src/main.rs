@@ -1,6 +1,6 @@
 //! Controlled experiments on a small transformer: `cargo run --release -p grpo-lambda-control --
-//! study PROTOCOL FILE [key=value ..]`, `chain FILE`, or `quality FILE CHAIN_FILE SEEDS`, which measures the updates of
-//! CHAIN's methods on so many of its seeds.
+//! study PROTOCOL FILE [key=value ..]`, `chain FILE`, `branch PROTOCOL addition|chain FILE`, or `quality FILE CHAIN_FILE
+//! SEEDS`, which measures the updates of CHAIN's methods on so many of its seeds.
 //!
 //! The file is written row by row, and the same command goes on where it was stopped. `RAYON_NUM_THREADS` seeds are
 //! under way at a time.
@@ -8,10 +8,10 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use grpo_lambda_control::{LabError, chain, study};
+use grpo_lambda_control::{LabError, branch, chain, study};
 
-const USAGE: &str = "usage: grpo-lambda-control study PROTOCOL FILE [key=value ..], or chain FILE, or quality FILE \
-                     CHAIN_FILE SEEDS";
+const USAGE: &str = "usage: grpo-lambda-control study PROTOCOL FILE [key=value ..], or chain FILE, or branch PROTOCOL \
+                     addition|chain FILE, or quality FILE CHAIN_FILE SEEDS";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -21,6 +21,10 @@ fn main() -> ExitCode {
         ["study", protocol, file, overrides @ ..] => {
             ended(study::run(Path::new(protocol), Path::new(file), overrides))
         }
+        ["branch", protocol, task, file] => match branch::Task::named(task) {
+            Some(task) => ended(branch::run(Path::new(protocol), task, Path::new(file))),
+            None => refused(&format!("{task}: no task of a protocol; {USAGE}")),
+        },
         ["quality", file, chain_file, count] => match count.parse() {
             Ok(count) => ended(chain::quality(Path::new(file), Path::new(chain_file), count)),
             Err(_) => refused(&format!("SEEDS = {count}: must be a whole number; {USAGE}")),

@@ -15,7 +15,7 @@ use crate::LabError;
 /// The credit of a token; `Q` and `V` as in [`Judged`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Credit {
+pub(crate) enum Credit {
     /// `Q - V`.
     QMinusV,
     /// `Q - b*`, the baseline of a prefix that leaves the least variance.

@@ -4,25 +4,21 @@
 
 mod credit;
 mod quality;
-mod run;
-mod setup;
+pub(crate) mod run;
+pub(crate) mod setup;
 mod task;
 
 use std::path::Path;
 
-use grpo_lambda_stats::table::Cell;
-use grpo_lambda_trainer::run::progress::say;
-use grpo_lambda_trials::{Method, Rows, Stage, Study, Trial};
+use grpo_lambda_trials::{Method, Study, Trial};
 
-use super::fill::{Job, fill};
 use super::lab::LabError;
-use super::store::{Results, cells_of};
+use super::trials::complete;
 pub use quality::quality;
-use run::Start;
+use run::{Start, configured};
 use setup::{COMMITTED, Setup};
 
-/// Runs what is missing: first the selection runs, then the evaluation runs at the rates that those choose, all
-/// methods of a seed before the next seed.
+/// Runs what is missing of the committed study.
 ///
 /// # Errors
 /// [`LabError`] for a file of other results, or a run that fails.
@@ -30,69 +26,17 @@ pub fn run(path: &Path) -> Result<(), LabError> {
     go_on(&COMMITTED, path).map(drop)
 }
 
-/// The file of a study's results.
-fn open(study: &Study<Setup>, path: &Path) -> Result<Results, LabError> {
-    let words = format!("chain FILE (protocol {})", study.version);
-    Ok(Results::open_typed::<Trial>(path, &words, Trial::KEYS)?)
+/// The command whose rows are a study's.
+fn words(study: &Study<Setup>) -> String {
+    format!("chain FILE (protocol {})", study.version)
 }
 
 fn go_on(study: &Study<Setup>, path: &Path) -> Result<Vec<Trial>, LabError> {
-    let results = open(study, path)?;
-    let every_rate = |_: &Method| study.rates.clone();
-    fill_stage(study, Stage::Selection, every_rate, &results)?;
-    let chosen: Vec<f64> =
-        study.methods.iter().map(|m| rate(study, path, &results, m)).collect::<Result<_, _>>()?;
-    let own_rate = |own: &Method| {
-        study.methods.iter().zip(&chosen).filter(|(m, _)| *m == own).map(|(_, r)| *r).collect()
+    let run = |start: &Start<'_>, method: &Method, rate| {
+        let settings = start.settings_of(&configured(method));
+        start.run(method, &settings, rate, |_, _| ())
     };
-    fill_stage(study, Stage::Evaluation, own_rate, &results)?;
-    Ok(results.rows()?)
-}
-
-/// The rate that the selection runs choose for a method.
-fn rate(study: &Study<Setup>, path: &Path, results: &Results, method: &Method) -> Result<f64, LabError> {
-    let chosen = Rows { study, trials: &results.rows::<Trial>()? }.chosen(&method.name);
-    chosen.ok_or_else(|| LabError::NoRate { file: path.display().to_string(), arm: method.name.clone() })
-}
-
-fn fill_stage(
-    study: &Study<Setup>,
-    stage: Stage,
-    rates: impl Fn(&Method) -> Vec<f64> + Sync,
-    results: &Results,
-) -> Result<(), LabError> {
-    let seeds = match stage {
-        Stage::Selection => &study.seeds.selection,
-        Stage::Evaluation => &study.seeds.evaluation,
-    };
-    let jobs = |seed| {
-        let of_method = |method| rates(method).into_iter().map(move |rate| (method, rate));
-        let job = |(method, rate): (&'_ Method, f64)| {
-            let trial = Trial { stage, method: method.name.clone(), rate, seed, ..Trial::default() };
-            Job { keys: vec![key(&trial)], what: (method.clone(), rate) }
-        };
-        study.methods.iter().flat_map(of_method).map(job).collect()
-    };
-    let one = |start: &Start<'_>, (method, rate): &(Method, f64)| {
-        let trial = Trial { stage, ..start.run(method, *rate, |_, _| ())? };
-        tell(study, &trial);
-        Ok(vec![cells_of(&trial)])
-    };
-    fill(results, seeds, jobs, |seed| Start::new(study, seed), one)
-}
-
-/// The cells that say whose a row is.
-fn key(trial: &Trial) -> Vec<Cell> {
-    cells_of(trial).into_iter().take(Trial::KEYS).collect()
-}
-
-fn tell(study: &Study<Setup>, trial: &Trial) {
-    let [first, last] = [trial.curve.0.first(), trial.curve.0.last()].map(|p| p.map_or(0.0, |p| p.accuracy));
-    let score = trial.score(study.budget).map_or("no score".to_owned(), |score| format!("mean {score:.3}"));
-    say(&format!(
-        "{:?} seed {} {} rate {}: {score}, {first:.3} -> {last:.3} in {} steps and {:.0} s",
-        trial.stage, trial.seed, trial.method, trial.rate, trial.steps, trial.seconds
-    ));
+    complete(study, (&words(study), path), |seed| Start::new(study, seed), run)
 }
 
 #[cfg(test)]
@@ -160,7 +104,9 @@ mod tests {
         let learnt = |method: &Method| {
             let mut weights = Vec::new();
             let trial = start
-                .run(method, 0.01, |_, engine| weights.push(engine.model.parameters().clone()))
+                .run(method, &start.settings_of(&configured(method)), 0.01, |_, engine| {
+                    weights.push(engine.model.parameters().clone())
+                })
                 .unwrap_or_else(|e| panic!("{}: {e}", method.name));
             assert!(trial.steps >= 2 && trial.curve.0.len() >= 2, "{}: {trial:?}", method.name);
             assert_eq!(trial.ended, grpo_lambda_trials::End::Budget);

@@ -22,7 +22,7 @@ use grpo_lambda_trainer::run::progress::say;
 use grpo_lambda_trainer::step::Rollout;
 use grpo_lambda_trainer::step::engine::CpuEngine;
 use grpo_lambda_trainer::step::micro_batch::Batch;
-use grpo_lambda_trials::Method;
+use grpo_lambda_trials::{Method, Trial};
 use serde::{Deserialize, Serialize};
 
 use super::credit::{self, Credit, Judged};
@@ -32,6 +32,7 @@ use crate::LabError;
 use crate::fill::{Job, fill};
 use crate::force::{dot, pulled};
 use crate::store::{Results, cells_of};
+use crate::trials::rate;
 
 /// The places of a seed's run with RLOO.
 const PLACES: [&str; 3] = ["start", "middle", "end"];
@@ -90,7 +91,8 @@ pub fn quality(path: &Path, runs: &Path, seeds: u64) -> Result<(), LabError> {
     let words = format!("quality FILE RUNS SEEDS (protocol {})", study.version);
     let results = Results::open_typed::<Row>(path, &words, 3)?;
     let rloo = &study.methods[0];
-    let rate = super::rate(study, runs, &super::open(study, runs)?, rloo)?;
+    let trials = Results::open_typed::<Trial>(runs, &super::words(study), Trial::KEYS)?;
+    let rate = rate(study, runs, &trials, rloo)?;
     let seeds: Vec<u64> = study.seeds.evaluation.iter().copied().take(seeds as usize).collect();
     let key = |seed: u64, place: &str, m: &Method| {
         vec![(seed as usize).into(), place.into(), m.name.as_str().into()]
@@ -103,12 +105,14 @@ pub fn quality(path: &Path, runs: &Path, seeds: u64) -> Result<(), LabError> {
     let start = |seed| {
         let start = Start::new(study, seed)?;
         let mut weights = vec![(0, start.model.parameters().clone())];
-        start.run(rloo, rate, |steps, engine| weights.push((steps, engine.model.parameters().clone())))?;
+        let settings = start.settings_of(&configured(rloo));
+        let mut keep = |steps, engine: &CpuEngine| weights.push((steps, engine.model.parameters().clone()));
+        start.run(rloo, &settings, rate, &mut keep)?;
         Ok((start, weights))
     };
     let rows = |(start, weights): &(Start<'_>, Vec<(u64, Parameters<f32>)>), (seed, i): &(u64, usize)| {
         let (steps, weights) = &weights[i * (weights.len() - 1) / (PLACES.len() - 1)];
-        let mut engine = start.engine_at(weights.clone(), None)?;
+        let mut engine = start.engine_with(weights.clone(), None, false)?;
         let rows = measured(start, &mut engine, &study.methods, SIZES)?;
         say(&format!("seed {seed}, {} of the run (step {steps})", PLACES[*i]));
         let row = |row| Row { seed: *seed, place: PLACES[*i].to_owned(), steps: *steps, ..row };

@@ -1,7 +1,6 @@
 //! The start of a seed, and a run from it up to the budget.
 
 use std::ops::Range;
-use std::time::Instant;
 
 use grpo_lambda::methods::{self, Configured};
 use grpo_lambda::systematic::Sets;
@@ -9,18 +8,20 @@ use grpo_lambda_decoder::generate::SamplingParams;
 use grpo_lambda_decoder::model::Architecture::Qwen2;
 use grpo_lambda_decoder::model::weights::{self, Parameters};
 use grpo_lambda_decoder::model::{Decoder, ModelShape};
-use grpo_lambda_decoder::optim::{AdamWSettings, StepOutcome};
+use grpo_lambda_decoder::optim::AdamWSettings;
 use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_gpu::StatePlace;
 use grpo_lambda_trainer::config::MemoryConfig;
+use grpo_lambda_trainer::config::schedule::ScheduleShape;
 use grpo_lambda_trainer::step::engine::{CpuEngine, TrainingSetup};
 use grpo_lambda_trainer::step::{Rollout, StepContext, StepSettings, TrainingPrompt, sft};
 use grpo_lambda_trainer::train::TrainError;
-use grpo_lambda_trials::{End, Method, Point, Study, Trial};
+use grpo_lambda_trials::{Method, Study, Trial};
 
 use super::setup::Setup;
 use super::task::{END, Part, VOCABULARY, Verifier};
 use crate::LabError;
+use crate::course::{Course, warm};
 
 /// The first problem of RL; supervised learning has those before it.
 const RL: u64 = 1 << 40;
@@ -37,10 +38,10 @@ pub(super) const MEMORY: MemoryConfig = MemoryConfig {
 };
 
 /// The weights from which all runs of a seed start.
-pub(super) struct Start<'a> {
+pub(crate) struct Start<'a> {
     study: &'a Study<Setup>,
     pub(super) verifier: Verifier,
-    pub(super) settings: StepSettings,
+    pub(crate) settings: StepSettings,
     pub(super) model: Decoder<f32>,
     /// Steps of supervised learning.
     steps: u64,
@@ -48,7 +49,7 @@ pub(super) struct Start<'a> {
 
 impl<'a> Start<'a> {
     /// A seed's weights, trained on demonstrations.
-    pub(super) fn new(study: &'a Study<Setup>, seed: u64) -> Result<Start<'a>, LabError> {
+    pub(crate) fn new(study: &'a Study<Setup>, seed: u64) -> Result<Start<'a>, LabError> {
         Start::untrained(study, seed)?.learn()
     }
 
@@ -114,18 +115,20 @@ impl<'a> Start<'a> {
     }
 
     pub(super) fn engine(&self, clip: Option<f64>) -> Result<CpuEngine, LabError> {
-        self.engine_at(self.model.parameters().clone(), clip)
+        self.engine_with(self.model.parameters().clone(), clip, false)
     }
 
-    /// An engine with weights of the start's shape.
-    pub(super) fn engine_at(
+    /// An engine with weights of the start's shape, and a critic on a copy of them.
+    pub(crate) fn engine_with(
         &self,
         weights: Parameters<f32>,
         clip: Option<f64>,
+        critic: bool,
     ) -> Result<CpuEngine, LabError> {
         let adam = AdamWSettings { max_grad_norm: clip, ..AdamWSettings::default() };
         let model = Decoder::new(self.model.config().clone(), weights)?;
-        Ok(CpuEngine::new(model, TrainingSetup::new(adam))?)
+        let critic = critic.then(|| adam.clone());
+        Ok(CpuEngine::new(model, TrainingSetup { critic, ..TrainingSetup::new(adam) })?)
     }
 
     fn prompts(&self, part: Part, numbers: Range<u64>) -> Vec<TrainingPrompt> {
@@ -171,15 +174,12 @@ impl<'a> Start<'a> {
         Ok(context.sample(engine, prompts, self.study.setup.rl.group, APART + prompt)?)
     }
 
-    /// Held-out accuracy after so many tokens.
-    fn point(&self, engine: &mut CpuEngine, trial: &Trial) -> Result<Point, LabError> {
-        let rollout = self.exam(engine, self.study.setup.exam.prompts, trial.steps)?;
+    /// Held-out accuracy after so many steps.
+    fn accuracy(&self, engine: &mut CpuEngine, steps: u64) -> Result<f64, LabError> {
+        let rollout = self.exam(engine, self.study.setup.exam.prompts, steps)?;
         let rewards: Vec<f64> =
             rollout.groups.iter().flat_map(|g| &g.responses).filter_map(|r| r.reward).collect();
-        Ok(Point {
-            tokens: trial.tokens as f64,
-            accuracy: rewards.iter().sum::<f64>() / rewards.len() as f64,
-        })
+        Ok(rewards.iter().sum::<f64>() / rewards.len() as f64)
     }
 
     /// Writes what the verifier tells a method into a rollout.
@@ -195,54 +195,44 @@ impl<'a> Start<'a> {
         }
     }
 
-    /// Trains a method from the start until the budget is spent; the rate falls linearly from `rate` to 0. `watch`
-    /// sees the steps and the weights after every exam.
-    pub(super) fn run(
+    /// The settings of a method that reads nothing but independent responses, or systematic sets of them.
+    pub(crate) fn settings_of(&self, method: &Configured) -> StepSettings {
+        StepSettings { sets: method.sets(), ..self.settings.clone() }
+    }
+
+    /// Trains a method with these settings from the start until the budget is spent; the rate falls linearly from
+    /// `rate` to 0. `watch` sees the steps and the weights after every exam.
+    pub(crate) fn run(
         &self,
         method: &Method,
+        settings: &StepSettings,
         rate: f64,
-        mut watch: impl FnMut(u64, &CpuEngine),
+        watch: impl FnMut(u64, &CpuEngine),
     ) -> Result<Trial, LabError> {
-        let (began, budget) = (Instant::now(), self.study.budget);
         let Setup { rl, exam, .. } = &self.study.setup;
         let configured = configured(method);
-        let settings = StepSettings { sets: configured.sets(), ..self.settings.clone() };
-        let context = StepContext::new(&settings, configured.method.as_ref(), &self.verifier);
-        let mut engine = self.engine(None)?;
+        let course = Course {
+            context: StepContext::new(settings, configured.method.as_ref(), &self.verifier),
+            group: rl.group,
+            budget: self.study.budget,
+            every: exam.every,
+            shape: ScheduleShape::Linear,
+            warmup: rl.warmup,
+            prompts: &|step| {
+                Ok(self.prompts(Part::Training, RL + step * rl.prompts..RL + (step + 1) * rl.prompts))
+            },
+            credit: &|engine, rollout| self.add_credit(method, engine, rollout),
+            exam: &|engine, steps| self.accuracy(engine, steps),
+        };
         let (name, seed, start_steps) = (method.name.clone(), self.settings.seed, self.steps);
-        let mut trial = Trial { method: name, rate, seed, start_steps, ..Trial::default() };
-        trial.curve.0.push(self.point(&mut engine, &trial)?);
-        while (trial.tokens as f64) < budget {
-            let first = RL + trial.steps * rl.prompts;
-            let prompts = self.prompts(Part::Training, first..first + rl.prompts);
-            let mut rollout = context.sample(&mut engine, prompts, rl.group, trial.steps)?;
-            self.add_credit(method, &engine, &mut rollout)?;
-            let left = 1.0 - trial.tokens as f64 / budget;
-            let report = context.step(&mut engine, &rollout, rate * left * warm(trial.steps, rl.warmup))?;
-            let sampled: usize = rollout.groups.iter().flat_map(|g| &g.responses).map(|r| r.len()).sum();
-            let before = trial.tokens;
-            trial.tokens += sampled as u64;
-            trial.length = sampled as f64 / (rl.prompts as usize * rl.group) as f64;
-            if !matches!(report.update(), Some(StepOutcome::Applied { .. })) {
-                trial.ended = End::NotFinite;
-                break;
-            }
-            trial.steps += 1;
-            if trial.tokens / exam.every > before / exam.every || trial.tokens as f64 >= budget {
-                trial.curve.0.push(self.point(&mut engine, &trial)?);
-                watch(trial.steps, &engine);
-            }
-        }
-        Ok(Trial { seconds: began.elapsed().as_secs_f64(), ..trial })
+        let trial = Trial { method: name, rate, seed, start_steps, ..Trial::default() };
+        let weights = self.model.parameters().clone();
+        let mut engine = self.engine_with(weights, None, settings.critic.is_some())?;
+        course.run(&mut engine, trial, watch)
     }
 }
 
 /// The method, which a test parses.
-pub(super) fn configured(method: &Method) -> Configured {
+pub(crate) fn configured(method: &Method) -> Configured {
     methods::parse(&method.method, &method.settings).expect("a test parses the protocol")
-}
-
-/// The factor of the rate in a warm-up of so many steps.
-fn warm(step: u64, warmup: u64) -> f64 {
-    ((step + 1) as f64 / warmup.max(1) as f64).min(1.0)
 }

@@ -12,74 +12,74 @@ use super::task::Form;
 /// The part of the study that only this program reads.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Setup {
-    pub(super) task: Form,
+pub(crate) struct Setup {
+    pub(crate) task: Form,
     /// The credit of the methods that a verifier tells more than rewards, by their names.
-    pub(super) credit: BTreeMap<String, Credit>,
-    pub(super) model: Model,
-    pub(super) start: Lesson,
-    pub(super) rl: Rl,
-    pub(super) exam: Exam,
+    pub(crate) credit: BTreeMap<String, Credit>,
+    pub(crate) model: Model,
+    pub(crate) start: Lesson,
+    pub(crate) rl: Rl,
+    pub(crate) exam: Exam,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Model {
-    pub(super) hidden: usize,
-    pub(super) layers: usize,
-    pub(super) heads: usize,
-    pub(super) kv_heads: usize,
-    pub(super) intermediate: usize,
+pub(crate) struct Model {
+    pub(crate) hidden: usize,
+    pub(crate) layers: usize,
+    pub(crate) heads: usize,
+    pub(crate) kv_heads: usize,
+    pub(crate) intermediate: usize,
     /// Base of the rotary frequencies: small, since rows are short.
-    pub(super) rope_theta: f64,
+    pub(crate) rope_theta: f64,
     /// Standard deviation of new weights.
-    pub(super) deviation: f64,
+    pub(crate) deviation: f64,
 }
 
 /// Supervised learning up to an accuracy of a step.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Lesson {
+pub(crate) struct Lesson {
     /// The share of a demonstration's values that do not follow from the one before.
-    pub(super) wrong: f64,
-    pub(super) accuracy: f64,
+    pub(crate) wrong: f64,
+    pub(crate) accuracy: f64,
     /// From this accuracy on the rate is `slow_pace` of its own, so that it is not overshot.
-    pub(super) slow_from: f64,
-    pub(super) slow_pace: f64,
-    pub(super) batch: u64,
-    pub(super) lr: f64,
-    pub(super) warmup: u64,
-    pub(super) check_every: u64,
-    pub(super) most_steps: u64,
+    pub(crate) slow_from: f64,
+    pub(crate) slow_pace: f64,
+    pub(crate) batch: u64,
+    pub(crate) lr: f64,
+    pub(crate) warmup: u64,
+    pub(crate) check_every: u64,
+    pub(crate) most_steps: u64,
     /// Held-out prompts of a check.
-    pub(super) check_prompts: u64,
+    pub(crate) check_prompts: u64,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Rl {
-    pub(super) prompts: u64,
-    pub(super) group: usize,
-    pub(super) warmup: u64,
+pub(crate) struct Rl {
+    pub(crate) prompts: u64,
+    pub(crate) group: usize,
+    pub(crate) warmup: u64,
 }
 
 /// Held-out accuracy on so many prompts, whenever so many tokens have been spent.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Exam {
-    pub(super) prompts: u64,
-    pub(super) every: u64,
+pub(crate) struct Exam {
+    pub(crate) prompts: u64,
+    pub(crate) every: u64,
 }
 
 /// The committed study.
-pub(super) static COMMITTED: LazyLock<Study<Setup>> = LazyLock::new(|| {
+pub(crate) static COMMITTED: LazyLock<Study<Setup>> = LazyLock::new(|| {
     let text = include_str!("../../../../../paper/protocols/chain_6.toml");
     Study::read(text).expect("the compiled-in file is read by a test")
 });
 
 /// The committed study with a tiny model that learns for a step.
 #[cfg(test)]
-pub(super) fn tiny() -> Study<Setup> {
+pub(crate) fn tiny() -> Study<Setup> {
     let mut study = COMMITTED.clone();
     let Setup { model, start, .. } = &mut study.setup;
     (model.hidden, model.intermediate) = (16, 16);

@@ -31,7 +31,7 @@ pub(super) const VOCABULARY: usize = END as usize + 1;
 /// The shape of chains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Form {
+pub(crate) struct Form {
     /// Operations.
     pub(super) steps: usize,
     /// Fillers before a value.
@@ -112,7 +112,7 @@ impl Form {
     }
 
     /// The tokens of a right response.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.steps * (self.fillers + 1) + 3
     }
 

@@ -82,6 +82,7 @@ impl Run {
             start_steps: self.start_steps,
             seconds: self.seconds,
             curve: curve.clone(),
+            ..Trial::default()
         }
     }
 

@@ -1,0 +1,211 @@
+//! A protocol of methods that branch, complete prefixes or learn a critic, against methods that do not, on addition and
+//! on CHAIN: `paper/protocols/branch.toml`.
+//!
+//! A method has the settings of `llm-train` on both tasks, and what cannot be sampled is refused before any run. What
+//! the protocol leaves open is as in the protocols that it names: on addition the optimiser and the half cosine over
+//! the budget, on CHAIN an optimiser that does not clip and the straight line. The critic's rate does not fall.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use grpo_lambda::group::InputKind;
+use grpo_lambda_gpu::select::ComputeDevice;
+use grpo_lambda_trainer::config::schedule::ScheduleShape;
+use grpo_lambda_trainer::step::StepSettings;
+use grpo_lambda_trainer::train::{Local, Session};
+use grpo_lambda_trials::{Method, Study, Trial};
+use serde::Deserialize;
+
+use super::chain::run::{Start, configured};
+use super::chain::setup::Setup as Chain;
+use super::course::Course;
+use super::exam::greedy;
+use super::lab::{Lab, LabError, Optimiser, ProtocolError};
+use super::trials::complete;
+
+/// The part of the protocol that only this program reads.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Setup {
+    /// The sampler of the methods that do not take independent responses, in settings of `llm-train`.
+    sampling: BTreeMap<String, String>,
+    /// Settings `critic.*` of `llm-train`.
+    critic: toml::Table,
+    chain: OnTask,
+    addition: OnTask,
+    #[serde(rename = "noise_per_token")]
+    _noise_per_token: Vec<toml::Table>,
+}
+
+/// The settings of a task.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OnTask {
+    /// The protocol next to this one that has everything else.
+    protocol: PathBuf,
+    /// Tokens of a level of a tree, and of a step that completions value.
+    segment: usize,
+    step: usize,
+    /// The budget and the distance of exams, where they are not those of the other protocol.
+    budget: Option<f64>,
+    every: Option<u64>,
+}
+
+/// A task of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Task {
+    Addition,
+    Chain,
+}
+
+impl Task {
+    const ALL: [Task; 2] = [Task::Addition, Task::Chain];
+
+    /// Its name in the protocol.
+    pub fn name(self) -> &'static str {
+        match self {
+            Task::Addition => "addition",
+            Task::Chain => "chain",
+        }
+    }
+
+    /// The task of this name.
+    pub fn named(name: &str) -> Option<Task> {
+        Task::ALL.into_iter().find(|task| task.name() == name)
+    }
+}
+
+/// The protocol, and what it takes from the others.
+struct Branch {
+    study: Study<Setup>,
+    /// CHAIN's, with the methods, seeds, rates and budget of this one.
+    chain: Study<Chain>,
+    /// Settings of `llm-train` after those of the protocol.
+    overrides: Vec<String>,
+}
+
+fn read_study<S: serde::de::DeserializeOwned>(path: &Path) -> Result<Study<S>, ProtocolError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| ProtocolError::Unreadable { path: path.to_owned(), source })?;
+    Study::read(&text).map_err(|source| ProtocolError::Study { path: path.to_owned(), source })
+}
+
+/// Reads the protocol and opens every method on both tasks.
+fn read(path: &Path) -> Result<Branch, LabError> {
+    let study: Study<Setup> = read_study(path)?;
+    let mut chain: Study<Chain> = read_study(&path.with_file_name(&study.setup.chain.protocol))?;
+    (chain.methods, chain.seeds) = (study.methods.clone(), study.seeds.clone());
+    (chain.rates, chain.budget) = (study.rates.clone(), study.budget);
+    let branch = Branch { study, chain, overrides: Vec::new() };
+    for (task, method) in Task::ALL.into_iter().flat_map(|t| branch.study.methods.iter().map(move |m| (t, m)))
+    {
+        let refused = |source: LabError| ProtocolError::Method {
+            path: path.to_owned(),
+            method: method.name.clone(),
+            source: Box::new(source),
+        };
+        branch.session(task, method, 0).map_err(refused)?;
+    }
+    Ok(branch)
+}
+
+/// Runs what is missing of a protocol on a task.
+///
+/// # Errors
+/// [`LabError`] for a protocol that cannot be followed, a file of other results, or a run that fails.
+pub fn run(protocol: &Path, task: Task, file: &Path) -> Result<(), LabError> {
+    let name = protocol.file_name().unwrap_or_default().to_string_lossy();
+    let branch = read(protocol)?;
+    let version = branch.study.version;
+    let words = format!("branch paper/protocols/{name} {} FILE (version {version})", task.name());
+    branch.go_on(task, (&words, file)).map(drop)
+}
+
+impl Branch {
+    fn go_on(&self, task: Task, to: (&str, &Path)) -> Result<Vec<Trial>, LabError> {
+        match task {
+            Task::Addition => {
+                let mut study = self.study.clone();
+                study.budget = study.setup.addition.budget.unwrap_or(study.budget);
+                let lab = |seed| Lab::of_seed(seed, [&self.overrides, &[]]);
+                complete(&study, to, lab, |lab, method, rate| self.add(lab, (method, study.budget), rate))
+            }
+            Task::Chain => {
+                let run = |start: &Start<'_>, method: &Method, rate| {
+                    start.run(method, &self.on_chain(start, method)?, rate, |_, _| ())
+                };
+                complete(&self.chain, to, |seed| Start::new(&self.chain, seed), run)
+            }
+        }
+    }
+
+    /// A run on addition.
+    fn add(&self, lab: &Lab, (method, budget): (&Method, f64), rate: f64) -> Result<Trial, LabError> {
+        let seed = lab.session.config.seed;
+        let session = self.session(Task::Addition, method, seed)?;
+        let (rl, own) = (&session.config.rl, &self.study.setup.addition);
+        let prompts = rl.prompts_per_step as u64;
+        let course = Course {
+            context: session.context(),
+            group: rl.group_size,
+            budget,
+            every: own.every.unwrap_or(budget as u64),
+            shape: rl.schedule,
+            warmup: rl.warmup,
+            prompts: &|step| Ok(session.prompts(step * prompts..(step + 1) * prompts)?),
+            credit: &|_, _| Ok(()),
+            exam: &|engine, _| Ok(greedy(lab, engine)?[0]),
+        };
+        let (name, start_steps) = (method.name.clone(), session.config.sft.steps);
+        let trial = Trial { method: name, rate, seed, start_steps, ..Trial::default() };
+        let critic = session.settings.critic.is_some();
+        course.run(&mut lab.engine_with(Optimiser::AdamW, None, critic)?.0, trial, |_, _| ())
+    }
+
+    /// The settings of a method's steps on CHAIN: those of the start, with the sampler and the critic of the method.
+    fn on_chain(&self, start: &Start<'_>, method: &Method) -> Result<StepSettings, LabError> {
+        let StepSettings { branching, completions, critic, .. } =
+            self.session(Task::Chain, method, start.settings.seed)?.settings;
+        Ok(StepSettings { branching, completions, critic, ..start.settings_of(&configured(method)) })
+    }
+
+    /// The session of a method in `llm-train`; of CHAIN's, only the sampler and the critic are used.
+    fn session(&self, task: Task, method: &Method, seed: u64) -> Result<Session<'static>, LabError> {
+        let config = Lab::config(seed, [&self.settings(task, method), &self.overrides])?;
+        let mut session = Session::open_on(ComputeDevice::Cpu, &Local, &config)?.0;
+        let StepSettings { reference, teacher, parts, extra_inputs, critic, .. } = &mut session.settings;
+        if *reference || *teacher || parts.is_some() || extra_inputs.is_some() {
+            return Err(ProtocolError::Unsampled { method: method.name.clone() }.into());
+        }
+        if let Some(critic) = critic {
+            (critic.rates.shape, critic.rates.warmup) = (ScheduleShape::Constant, 0);
+        }
+        Ok(session)
+    }
+
+    /// The settings of a method in `llm-train`.
+    fn settings(&self, task: Task, method: &Method) -> Vec<String> {
+        let Setup { sampling, critic, chain, addition, .. } = &self.study.setup;
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let mut all = vec![format!("method.name={}", method.method)];
+        all.extend(words(&method.settings).iter().map(|word| format!("method.{word}")));
+        all.extend(sampling.get(&method.name).map(|own| words(own)).unwrap_or_default());
+        all.extend(critic.iter().map(|(key, value)| format!("critic.{key}={value}")));
+        let own = match task {
+            Task::Addition => addition,
+            Task::Chain => {
+                let Chain { task, rl, .. } = &self.chain.setup;
+                all.push(format!("rl.group_size={}", rl.group));
+                all.push(format!("rl.max_new_tokens={}", task.len()));
+                chain
+            }
+        };
+        let known = grpo_lambda::methods::parse(&method.method, "");
+        let values_steps = known.is_ok_and(|method| method.extra_inputs().contains(&InputKind::Steps));
+        all.push(format!("rl.segment={}", if values_steps { own.step } else { own.segment }));
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests;
