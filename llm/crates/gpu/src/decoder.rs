@@ -245,8 +245,8 @@ impl GpuDecoder {
         }
     }
 
-    /// Adds to `gradients` those of the sum over scored tokens of log-probabilities and entropies times their cotangents. `network` is that of the
-    /// forward pass.
+    /// Adds the gradient of the sum over scored tokens of log-probabilities and entropies times their cotangents. `network` is that of the forward
+    /// pass.
     ///
     /// # Errors
     /// Errors if the device fails.

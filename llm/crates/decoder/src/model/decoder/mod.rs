@@ -261,8 +261,8 @@ impl<T: Real> Decoder<T> {
         })
     }
 
-    /// Adds to `gradients` those of the sum over scored tokens of log-probabilities and entropies times their cotangents. [`Decoder::complete`] adds
-    /// the part of shared prefixes.
+    /// Adds the gradient of the sum over scored tokens of log-probabilities and entropies times their cotangents. [`Decoder::complete`] adds the
+    /// part of shared prefixes.
     ///
     /// # Panics
     /// When there is not one cotangent of each kind per scored token.

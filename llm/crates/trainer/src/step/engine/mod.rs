@@ -95,7 +95,7 @@ pub trait Engine: Sampler {
     /// If the stage began without a reference and without an adapter.
     fn score_reference(&mut self, rows: &[Rows], options: ForwardOptions) -> Result<Vec<TokenScores>, Error>;
 
-    /// Adds those of the sum over scored tokens of log-probabilities and entropies times their cotangents to the gradient.
+    /// Adds the gradient of the sum over scored tokens of log-probabilities and entropies times their cotangents.
     fn backward(&mut self, tape: Tape, cotangents: Cotangents<'_>) -> Result<(), Error>;
 
     /// Propagates what waits for the last row of a gradient: on the CPU the gradient of shared prompts. [`Engine::step`] does it otherwise.
