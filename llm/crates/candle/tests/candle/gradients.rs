@@ -204,7 +204,6 @@ fn a_second_opinion_is_the_cpu_s_decoder_in_double_precision() {
     }
     let other = weights::initialise(&configs()[0], 1, 0.1);
     let nothing: &[Vec<f64>] = &[];
-    let refused =
-        pass::in_double_precision(&configs()[1], &other, &rows(), TEMPERATURE, nothing.into());
+    let refused = pass::in_double_precision(&configs()[1], &other, &rows(), TEMPERATURE, nothing.into());
     assert!(refused.is_err());
 }
