@@ -84,7 +84,7 @@ fn gate(n: &Numbers) -> Option<Finding> {
         let name = format!("{} minus {}", n.label(&pair.method), n.label(&pair.with));
         finding = finding.interval(name, difference.interval);
     }
-    let at_an_end = n.methods.iter().filter(|m| n.is_at_an_end(m.rate));
+    let at_an_end = n.methods.iter().filter(|m| m.at_an_end);
     let ends: Vec<&str> = at_an_end.map(|m| m.label.as_str()).collect();
     Some(finding.value("methods whose rate is an end of the grid", list(&ends)).note(
         "Mean held-out accuracy over the budget of sampled tokens, paired by seed, each method at the rate that other seeds chose, Student's t at 95 %.",
@@ -92,9 +92,7 @@ fn gate(n: &Numbers) -> Option<Finding> {
 }
 
 /// The finding on the number of predictions that held.
-fn summary(n: &Numbers, found: &[(Outcome, Finding)]) -> Finding {
-    let first = if n.is_gate_passed() { Outcome::Held } else { Outcome::Failed };
-    let outcomes: Vec<Outcome> = [first].into_iter().chain(found.iter().map(|(o, _)| *o)).collect();
+pub(in crate::experiments) fn summary(outcomes: &[Outcome]) -> Finding {
     let with = |(wanted, word): (Outcome, &str)| {
         let named = outcomes.iter().zip(1..).filter(|(outcome, _)| **outcome == wanted);
         let names: Vec<String> = named.map(|(_, k)| format!("P{k}")).collect();
@@ -162,7 +160,9 @@ fn verifier_noise(n: &Numbers) -> Option<Finding> {
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     let Some(gate) = gate(n) else { return Vec::new() };
     let found = predictions(n).unwrap_or_default();
-    let summary = (!found.is_empty()).then(|| summary(n, &found));
+    let first = if n.is_gate_passed() { Outcome::Held } else { Outcome::Failed };
+    let outcomes: Vec<Outcome> = [first].into_iter().chain(found.iter().map(|(o, _)| *o)).collect();
+    let summary = (!found.is_empty()).then(|| summary(&outcomes));
     let judged = found.into_iter().map(|(_, finding)| finding);
     [gate].into_iter().chain(summary).chain(judged).chain(gains(n)).chain(verifier_noise(n)).collect()
 }

@@ -10,6 +10,7 @@
 //! wrote them; `tests/report/chain_earlier.rs` computes them from the recorded runs.
 
 pub(super) mod findings;
+pub(super) mod judged;
 pub(crate) mod rows;
 pub(super) mod shown;
 #[cfg(test)]
@@ -20,6 +21,7 @@ use crate::experiment::{Context, Experiment, Parts};
 use crate::experiments::common::record::recorded;
 use findings::findings;
 use grpo_lambda_trials::{Comparison, Difference, Rows, Study, Trial, correct};
+use judged::Evaluated;
 use rows::UpdateRow;
 use shown::{figures, tables};
 
@@ -77,18 +79,6 @@ struct Compared {
     difference: Difference,
 }
 
-/// A method with its evaluation runs.
-#[derive(Clone, Debug)]
-struct Evaluated {
-    name: String,
-    label: String,
-    rate: f64,
-    /// Mean accuracy over the budget, by seed.
-    scores: Vec<f64>,
-    /// Accuracy at the last exam, by seed.
-    last: Vec<f64>,
-}
-
 /// The runs of version 6, and the updates of version 5.
 struct Numbers {
     study: Study<toml::Table>,
@@ -138,17 +128,7 @@ fn judged(protocol: &str, runs: &str) -> anyhow::Result<(Vec<Evaluated>, Vec<Com
     let study: Study<toml::Table> = Study::read(protocol)?;
     let trials: Vec<Trial> = recorded(runs)?;
     let rows = Rows { study: &study, trials: &trials };
-    let evaluated = |method: &grpo_lambda_trials::Method| {
-        let runs = rows.runs(&method.name)?;
-        Some(Evaluated {
-            name: method.name.clone(),
-            label: method.label.clone(),
-            rate: runs.first()?.rate,
-            scores: rows.scores(&method.name)?,
-            last: runs.iter().map(|run| Some(run.curve.0.last()?.accuracy)).collect::<Option<_>>()?,
-        })
-    };
-    let methods: Option<Vec<Evaluated>> = study.methods.iter().map(evaluated).collect();
+    let methods: Option<Vec<Evaluated>> = study.methods.iter().map(|m| Evaluated::new(&rows, m)).collect();
     let [method, with] = REPORTED.map(str::to_owned);
     let reported = [Comparison { method, with }];
     let pairs = [
