@@ -11,7 +11,7 @@
 #   profile what bounds some kernels, where Nsight Compute is         OUT/gpu_profile.csv
 #   steps   20 steps of RL in bf16: nothing is clipped on-policy      OUT/gpu_steps.csv
 #   torch   the same step in PyTorch, and the ratios                  OUT/gpu_torch.csv, OUT/gpu_ratios.csv
-#   learn   GRPO against readings of GRPO-lambda, several seeds       OUT/gpu_learn_seed-N.csv a seed, OUT/gpu_learn.csv of all
+#   learn   GRPO against variants of GRPO-lambda, several seeds       OUT/gpu_learn_seed-N.csv a seed, OUT/gpu_learn.csv of all
 #   thirty  4 minutes of quick and memory, 9 of check and bench, 4 of profile, 6 of steps, torch and one seed of learn
 #   all     one after the other, for machines without a limit
 #

@@ -229,7 +229,7 @@ class Runner:
                     exams.append(step)
                     tokens = sum(line["tokens"] for line in log if line["stage"] == "rl" and line["step"] < step)
             passed = [line["step"] for line in log if line["stage"] == "eval"]
-            size = metrics.stat().st_size if passed == exams else 0
+            size = metrics.stat().st_size if log and passed == exams else 0
             if tokens >= self.s.p["budget"] or has_ended:
                 break
         self.child.kill()
@@ -265,6 +265,9 @@ def run(study, runner):
     for number in range(len(keys)):
         key = list(study.keys())[number]  # with the rate that selection has chosen by now
         if study.is_done(key):
+            continue
+        if key[2] is None:
+            print(f"{key[1]} has no rate: a selection run of it failed; start again to repeat that run first", flush=True)
             continue
         outcome = runner.run(key)
         print(f"{time.strftime('%H:%M:%S')} {number + 1}/{len(keys)} {study.folder(key).name}: {outcome}", flush=True)

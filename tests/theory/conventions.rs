@@ -636,3 +636,29 @@ fn setups_that_trl_and_verl_run_are_named_and_none_is_misnamed() {
 
 /// Explanations of the recorded setups that another batch tells from the right one.
 const COINCIDE: usize = 9;
+
+/// The settings of a correction may be given; without the sampler's numbers none can be found, and the answer asks for them.
+#[test]
+fn a_correction_that_is_given_is_the_only_one_and_one_without_its_input_is_asked_for() {
+    let all = setups();
+    let of_words = |s: &&Setup| s.correction == "correction=token_truncate correction_high=1.5";
+    let setup = all.cases.iter().find(of_words).expect("a setup without a name of its own");
+    let found = |samples: bool, correction: Option<&str>| {
+        let correction = correction.map(str::to_owned);
+        let assumed =
+            Assumptions { beta: setup.beta, max_length: Some(12.0), correction, ..Assumptions::default() };
+        diagnose(&all.groups(samples), &all.logps, &all.theirs(setup), &assumed).gradient.expect("asked for")
+    };
+    let given = found(true, Some(&setup.correction));
+    assert!(
+        !given.matches.is_empty() && given.matches.iter().all(|m| m.correction == setup.correction),
+        "{given:?}"
+    );
+    assert!(found(true, Some("correction=token_truncate correction_high=1.1")).matches.is_empty());
+    let without = found(false, None);
+    assert!(
+        without.matches.is_empty() && without.note.contains("shows only with sampler_logps"),
+        "{without:?}"
+    );
+    assert!(!found(true, None).note.contains("sampler_logps"));
+}

@@ -2,7 +2,7 @@
 
 use grpo_lambda::equation::BatchSize;
 use grpo_lambda::group::{Group, Response};
-use grpo_lambda::methods::{MethodSpec, REGISTRY, evaluate, parse};
+use grpo_lambda::methods::{MethodSpec, Provenance, REGISTRY, evaluate, parse};
 use grpo_lambda::settings::{Kind, Param};
 
 const SIZE: BatchSize = BatchSize { groups: 16, group_size: 8, max_len: 64 };
@@ -85,21 +85,29 @@ fn page() -> String {
         let own: String = params.iter().filter(|p| !shared(p)).map(row).collect();
         let lacks = groups.iter().filter(|(q, _)| !params.iter().any(|p| same(p, q)));
         let lacks: Vec<String> = lacks.map(|(q, _)| format!("`{}`", q.key)).collect();
+        let lacks = lacks.join(", ").replace(OF_DEVIATION, "`std_*`");
         let other = |p: &&Param| groups.iter().any(|(q, _)| same(p, q) && p.default != q.default);
         let other: Vec<String> =
             params.iter().filter(other).map(|p| format!("`{}={}`", p.key, p.default)).collect();
-        let mut text = format!("`{}`: {about}. Source: {source} ({}).", spec.name, spec.provenance.name());
-        let lists =
-            [("It needs", needs.join(", ")), ("It sets", other.join(", ")), ("It lacks", lacks.join(", "))];
+        let module = spec.name.trim_end_matches("_reconstructed");
+        let name = if module == spec.name { String::new() } else { format!("`{}`: ", spec.name) };
+        let provenance = match spec.provenance {
+            Provenance::Published => String::new(),
+            other => format!(" ({})", other.name()),
+        };
+        let mut text = format!("{name}{about}. Source: {source}{provenance}.");
+        let lists = [("It needs", needs.join(", ")), ("It sets", other.join(", ")), ("It lacks", lacks)];
         for (head, list) in lists.iter().filter(|(_, list)| !list.is_empty()) {
             text += &format!(" {head} {list}.");
         }
-        let module = spec.name.trim_end_matches("_reconstructed");
         let table = if own.is_empty() { own } else { format!("\n{HEAD}{own}") };
         page += &format!("\n## [`{module}`]: {title}\n\n{}{table}", wrapped(&text));
     }
     page
 }
+
+/// The settings of a standard deviation, which many methods lack together.
+const OF_DEVIATION: &str = "`std_preset`, `std_ddof`, `std_epsilon`";
 
 /// The text between the shared settings and the methods.
 const SHARED: &str = "
@@ -109,7 +117,7 @@ settings that it does not have. It *needs* what a response must have besides rew
 # The methods
 
 The module of a method has its equation and, where a closed form is known, its expected update. The equations at the
-defaults stand in `tests/fixtures/equations.txt`.
+defaults stand in `tests/fixtures/equations.txt`. A source is published with code unless brackets after it say otherwise.
 ";
 
 /// `UPDATE_DOCS=1` rewrites the page.

@@ -353,7 +353,7 @@ mod tests {
     use super::*;
     use crate::curves::Curves;
     use crate::record::Accuracy;
-    use crate::verdict::Verdict;
+    use crate::significance::Significance;
     use grpo_lambda_stats::Interval;
     use grpo_lambda_trainer::config::Config;
 
@@ -367,7 +367,7 @@ mod tests {
                 curves: Curves::parse(b"step,stage\n0,rl\n").expect("metrics"),
                 accuracy: vec![Accuracy { step: 1, value }],
                 n: 100,
-                change: Verdict::NotShown,
+                change: Significance::NotShown,
                 finished: true,
             };
             (settings.join(" "), record)

@@ -24,6 +24,6 @@ pub mod paired;
 pub mod record;
 pub mod report;
 pub mod reproduce;
+pub mod significance;
 pub mod sweep;
 pub mod terminal;
-pub mod verdict;

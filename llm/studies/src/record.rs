@@ -6,7 +6,7 @@ use grpo_lambda_stats::{Interval, two_proportions};
 
 use crate::curves::{Curves, CurvesError};
 use crate::paired::{self, StoredEvaluation};
-use crate::verdict::Verdict;
+use crate::significance::Significance;
 use grpo_lambda_trainer::config::{Config, ConfigError};
 use grpo_lambda_trainer::eval::{CONFIDENCE_LEVEL, Evaluation};
 use grpo_lambda_trainer::run::{self, RunError};
@@ -50,7 +50,7 @@ pub struct RunRecord {
     pub accuracy: Vec<Accuracy>,
     pub n: u64,
     /// The change from the first accuracy to the last.
-    pub change: Verdict,
+    pub change: Significance,
     pub finished: bool,
 }
 
@@ -120,7 +120,7 @@ impl RunRecord {
         let change = match accuracy.as_slice() {
             [first, .., last] => paired_change(run, [first.step, last.step])
                 .unwrap_or_else(|| change((first.value.mid, n_before), (last.value.mid, n))),
-            _ => Verdict::NotShown,
+            _ => Significance::NotShown,
         };
         Ok(RunRecord { title, curves, accuracy, n, change, finished: summary.is_some(), config })
     }
@@ -161,13 +161,13 @@ impl RunRecord {
         let (title, n) = (self.title, self.n);
         let [a, b] = [before.mid, after.mid].map(|x| format!("{x:.3}"));
         match self.change {
-            Verdict::Clear { better: true } | Verdict::Leans { better: true } => {
+            Significance::Clear { better: true } | Significance::Leans { better: true } => {
                 format!("{title}: held-out accuracy {a} → {b} (n = {n}){under_way}")
             }
-            Verdict::Clear { better: false } | Verdict::Leans { better: false } => {
+            Significance::Clear { better: false } | Significance::Leans { better: false } => {
                 format!("{title}: held-out accuracy falls, {a} → {b} (n = {n}){under_way}")
             }
-            Verdict::NotShown => format!(
+            Significance::NotShown => format!(
                 "{title}: held-out accuracy {a} → {b}, no difference shown on {n} problems{under_way}"
             ),
         }
@@ -176,7 +176,7 @@ impl RunRecord {
 
 /// The change from the answers before RL to the latest ones, in pairs by problem; `None` where they are not kept, or
 /// not those after these numbers of RL steps.
-fn paired_change(run: &Path, steps: [u64; 2]) -> Option<Verdict> {
+fn paired_change(run: &Path, steps: [u64; 2]) -> Option<Significance> {
     let (ends, kept) = StoredEvaluation::ends_of_run(run).ok()?;
     let pair = paired::pair(&ends[0], &ends[1]).ok().filter(|_| kept == steps)?;
     Some(pair.benchmarks.first()?.difference?.verdict)
@@ -185,13 +185,13 @@ fn paired_change(run: &Path, steps: [u64; 2]) -> Option<Verdict> {
 /// Compares two accuracies, each over its number of problems, by the normal interval of the difference of two
 /// proportions. The two are treated as independent. On the same problems they are not, which makes the interval
 /// conservative.
-fn change(before: (f64, u64), after: (f64, u64)) -> Verdict {
+fn change(before: (f64, u64), after: (f64, u64)) -> Significance {
     let count = |(p, n): (f64, u64)| (p * n as f64).round() as u64;
     let difference = two_proportions(count(after), after.1, count(before), before.1);
     match difference.map(|d| d.interval(CONFIDENCE_LEVEL)) {
-        Some(i) if i.low > 0.0 => Verdict::Clear { better: true },
-        Some(i) if i.high < 0.0 => Verdict::Clear { better: false },
-        _ => Verdict::NotShown,
+        Some(i) if i.low > 0.0 => Significance::Clear { better: true },
+        Some(i) if i.high < 0.0 => Significance::Clear { better: false },
+        _ => Significance::NotShown,
     }
 }
 
@@ -201,15 +201,15 @@ mod tests {
 
     #[test]
     fn a_change_is_claimed_only_where_the_problems_can_tell() {
-        let shown = |better| Verdict::Clear { better };
+        let shown = |better| Significance::Clear { better };
         for (before, after, expected) in [
             // 0.44 and 0.50 of n: z = 0.06 / sqrt((0.44·0.56 + 0.25)/n), which passes 1.96 between n = 500 and n = 600.
-            ((0.44, 500), (0.50, 500), Verdict::NotShown),
+            ((0.44, 500), (0.50, 500), Significance::NotShown),
             ((0.44, 600), (0.50, 600), shown(true)),
             ((0.50, 600), (0.44, 600), shown(false)),
-            ((0.0, 10), (0.0, 10), Verdict::NotShown),
+            ((0.0, 10), (0.0, 10), Significance::NotShown),
             ((0.0, 10), (1.0, 10), shown(true)),
-            ((0.5, 0), (0.5, 0), Verdict::NotShown),
+            ((0.5, 0), (0.5, 0), Significance::NotShown),
         ] {
             assert_eq!(change(before, after), expected, "{before:?} {after:?}");
         }

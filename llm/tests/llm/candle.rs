@@ -26,7 +26,9 @@ fn configs(more: &[&str]) -> [Config; 2] {
 
 #[test]
 fn a_run_learns_what_the_cpu_learns_and_goes_on_from_either_engine_in_the_other() {
-    for more in [&[][..], &["lora.rank=2", "lora.targets=q_proj,down_proj"]] {
+    let bonus = ["rl.entropy_coef=0.5"];
+    let adaptive = ["rl.entropy_coef=0.5", "rl.entropy_target=100"];
+    for more in [&[][..], &["lora.rank=2", "lora.targets=q_proj,down_proj"], &bonus, &adaptive] {
         let configs = configs(more);
         let places = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
         let runs = [0, 1].map(|i| run(&configs[i], places[i].path()));

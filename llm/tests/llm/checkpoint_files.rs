@@ -122,9 +122,7 @@ fn table(of: &FileFields) -> String {
     };
     for (fate, names) in of.fields {
         let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-        for some in names.chunks(6) {
-            let _ = writeln!(text, "| {} | {} |", some.join(", "), words(*fate));
-        }
+        let _ = writeln!(text, "| {} | {} |", names.join(", "), words(*fate));
     }
     let _ = writeln!(text, "| every other | {} |\n", words(of.others));
     text

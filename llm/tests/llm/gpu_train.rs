@@ -38,8 +38,8 @@ fn state(summary: &RunSummary) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// A run in f32 on the device and on the CPU: the same metrics to rounding.
-fn learns_what_the_cpu_learns(device: &Arc<dyn Device>, config: &Config) {
+/// A run in f32 on the device and on the CPU: the same metrics to rounding, of which it gives the gradient's norms.
+fn learns_what_the_cpu_learns(device: &Arc<dyn Device>, config: &Config) -> Vec<f64> {
     let (there, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let on_device = run(device, Dtype::F32, config, there.path());
     let on_cpu = train_on(ComputeDevice::Cpu, &Local, config, here.path(), "test").unwrap();
@@ -49,6 +49,7 @@ fn learns_what_the_cpu_learns(device: &Arc<dyn Device>, config: &Config) {
     assert!(error.iter().all(|e| (1.0..1.0 + 1e-4).contains(e)), "{error:?}");
     assert!(column(here.path(), "rl", "logp_error_max").iter().all(|e| *e == 1.0));
     assert_eq!((on_device.n, on_device.parameters), (on_cpu.n, on_cpu.parameters));
+    column(here.path(), "rl", "grad_norm")
 }
 
 const ADAPTER: [&str; 2] = ["lora.rank=2", "lora.targets=q_proj,down_proj"];
@@ -56,8 +57,12 @@ const ADAPTER: [&str; 2] = ["lora.rank=2", "lora.targets=q_proj,down_proj"];
 #[test]
 fn a_run_on_a_device_learns_what_a_run_on_the_cpu_learns() {
     let device = machine::start();
-    for adapter in [&[][..], &ADAPTER] {
-        learns_what_the_cpu_learns(&device, &config(adapter));
+    let plain = learns_what_the_cpu_learns(&device, &config(&[]));
+    learns_what_the_cpu_learns(&device, &config(&ADAPTER));
+    // An entropy bonus, of a coefficient that is fixed and of one that adapts.
+    for bonus in [&["rl.entropy_coef=0.5"][..], &["rl.entropy_coef=0.5", "rl.entropy_target=100"]] {
+        let norms = learns_what_the_cpu_learns(&device, &config(bonus));
+        assert!((norms[0] - plain[0]).abs() > 0.01 * plain[0], "{norms:?} of {plain:?}");
     }
 }
 

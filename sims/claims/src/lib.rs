@@ -1,4 +1,4 @@
-//! The laboratory of grpo-lambda: every claim with its verdict, data and figure.
+//! The experiments of grpo-lambda: every claim with its verdict, data and figure.
 #![allow(missing_docs)] // internal to the workspace: names and comments say what is not obvious
 
 pub mod atlas;

@@ -49,7 +49,7 @@ fn an_effect_over_tasks_needs_the_t_interval_and_the_sign_flips() {
     }
 }
 
-/// The gains of GRPO-λ over GRPO at its own best rate on the nine tasks of `learning`, whose t interval and exact p were computed
+/// The gains of GRPO-λ over GRPO at its tuned rate on the nine tasks of `learning`, whose t interval and exact p were computed
 /// independently (numpy, all 512 flips).
 #[test]
 fn nine_tasks_whose_percentile_bootstrap_leaves_0_out_show_nothing() {

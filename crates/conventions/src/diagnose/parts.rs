@@ -1,4 +1,4 @@
-//! What a loss is made of: losses of a token, KL terms and reductions, each computed once for a batch.
+//! The parts of a loss: losses of a token, KL terms and reductions, each computed once for a batch.
 
 use super::advantages::{Credited, has_inputs};
 use super::{Assumptions, Rows};

@@ -154,27 +154,6 @@ impl PrefixMoments {
         }
         depths
     }
-
-    /// By depth, the law of when values of prefixes pay in groups of `g`: their spread, with the noise of the group's mean that they
-    /// avoid, over their own noise. Above 1 they should; it is a rule of thumb, which takes the mean number of other responses at a prefix for
-    /// each number and leaves pairs out. [`PrefixMoments::group_values`] is exact.
-    ///
-    /// ```text
-    /// F_t = ((g - 1) Σ_s d(s) (V(s) - J)² + P(T > t) Var R) / Σ_s Var(R|s)          over the prefixes s of t tokens
-    /// ```
-    /// None where the values are without noise.
-    pub fn law(&self, g: usize) -> Vec<Option<f64>> {
-        let root = self.nodes[0];
-        let deepest = self.nodes.iter().map(|m| m.depth).max().unwrap_or(0);
-        let mut sides = vec![(0.0, 0.0); deepest + 1];
-        for m in &self.nodes {
-            let (gain, noise) = &mut sides[m.depth];
-            let spread = (m.value - root.value).powi(2);
-            *gain += m.visit * ((g as f64 - 1.0) * spread + root.variance());
-            *noise += m.variance();
-        }
-        sides.into_iter().map(|(gain, noise)| (noise > 0.0).then(|| gain / noise)).collect()
-    }
 }
 
 /// `P(n)` of `n = 0..=g` successes in `g` trials.

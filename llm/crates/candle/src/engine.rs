@@ -9,7 +9,9 @@ use grpo_lambda_decoder::device::DeviceError;
 use grpo_lambda_decoder::generate::{RolloutError, SampledResponse, Sampler, SamplingRequest};
 use grpo_lambda_decoder::lora::{self, LoraSettings};
 use grpo_lambda_decoder::model::weights::{self, Parameters, Tensor};
-use grpo_lambda_decoder::model::{Decoder, Error, ForwardOptions, ModelConfig, Rows, TokenScores};
+use grpo_lambda_decoder::model::{
+    Cotangents, Decoder, Error, ForwardOptions, ModelConfig, Rows, TokenScores,
+};
 use grpo_lambda_decoder::optim::{AdamW, OptimError, StepOutcome, WriteStateError};
 use grpo_lambda_trainer::step::engine::{Engine, Tape, TrainingSetup};
 
@@ -136,10 +138,10 @@ impl Engine for CandleEngine {
         rows.iter().map(score).collect()
     }
 
-    fn backward(&mut self, tape: Tape, dlogps: &[Vec<f64>]) -> Result<(), Error> {
+    fn backward(&mut self, tape: Tape, cotangents: Cotangents<'_>) -> Result<(), Error> {
         let trained = &self.trained;
         let trains = |name: &str| trained.contains_key(name);
-        let done = pass::backward(&self.model, tape.into_inner(), dlogps, &trains, &mut self.slopes);
+        let done = pass::backward(&self.model, tape.into_inner(), cotangents, &trains, &mut self.slopes);
         Ok(done.map_err(|e| failed(&self.model.device, e))?)
     }
 

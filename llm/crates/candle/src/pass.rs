@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! forward    x[0] = embeddings    x[l + 1] = layer l of x[l]         no graph; the inputs of the layers are kept
-//! head       d logits = slope (onehot - p) / temperature             by hand, a chunk of tokens at a time
+//! head       d logits = slope (onehot - p) / temperature             by hand, a chunk of tokens at a time; with a slope h of the entropy H
+//!                       - h p (log p + H) / temperature
 //! backward   y = layer l of a variable x[l]    d x[l], d W = those of sum(y dy)    one layer's graph at a time, from the last to the first
 //! ```
 //!
@@ -13,7 +14,7 @@ use std::collections::BTreeMap;
 use candle_core::{DType, Device, Result, Tensor, Var, bail};
 use grpo_lambda_decoder::model::config::{EMBEDDING, FINAL_NORM, parameter};
 use grpo_lambda_decoder::model::weights::{self, Parameters};
-use grpo_lambda_decoder::model::{self, ForwardOptions, ModelConfig, Rows, TokenScores};
+use grpo_lambda_decoder::model::{self, Cotangents, ForwardOptions, ModelConfig, Rows, TokenScores};
 
 use crate::attention::{Attention, SCORES, Sequence};
 use crate::failed;
@@ -124,7 +125,7 @@ pub fn score(model: &Model, rows: &Rows, options: ForwardOptions) -> Result<Toke
     head(model, &batch, &last, options)
 }
 
-/// Scores of rows, and the gradient of their log-probabilities times `slopes`, by name: in double precision, on a CUDA card if this was built for
+/// Scores of rows, and the gradient of their sum times `cotangents`, by name: in double precision, on a CUDA card if this was built for
 /// one and on the CPU otherwise. Another opinion on the numbers of a device.
 ///
 /// # Errors
@@ -134,7 +135,7 @@ pub fn in_double_precision(
     parameters: &Parameters<f32>,
     rows: &Rows,
     options: ForwardOptions,
-    slopes: &[Vec<f64>],
+    cotangents: Cotangents<'_>,
 ) -> model::Result<(TokenScores, Parameters<f32>)> {
     let device = Device::cuda_if_available(0).map_err(|e| failed(&Device::Cpu, e))?;
     let done = || {
@@ -142,7 +143,7 @@ pub fn in_double_precision(
         let model = Model::new(config, &parameters, DType::F64, &device)?;
         let (scores, tape) = forward(&model, rows, options)?;
         let mut sums = Slopes::new();
-        backward(&model, tape, slopes, &|_| true, &mut sums)?;
+        backward(&model, tape, cotangents, &|_| true, &mut sums)?;
         let narrow = |(name, sum): (String, Tensor)| {
             let data = sum.flatten_all()?.to_dtype(DType::F32)?.to_vec1()?;
             Ok((name, weights::Tensor { shape: sum.dims().to_vec(), data }))
@@ -186,26 +187,29 @@ fn head(model: &Model, batch: &Batch, last: &Tensor, options: ForwardOptions) ->
     Ok(TokenScores { logps: batch.parted(&logps), entropies })
 }
 
-/// Adds to `slopes` the gradients of `sum_i,t dlogps[i][t] log p(i, t)` by the tensors that `trains` names.
+/// Adds to `slopes` the gradients of the sum of log-probabilities and entropies times their cotangents by the tensors that `trains` names.
 ///
 /// # Errors
 /// When candle fails, or a trained tensor of a layer received no gradient.
 ///
 /// # Panics
-/// When `dlogps` has not one number per scored token.
-pub fn backward(
+/// When there is not one cotangent of each kind per scored token.
+pub fn backward<'a>(
     model: &Model,
     tape: Tape,
-    dlogps: &[Vec<f64>],
+    cotangents: impl Into<Cotangents<'a>>,
     trains: &dyn Fn(&str) -> bool,
     slopes: &mut Slopes,
 ) -> Result<()> {
     let Tape { batch, mut inputs, temperature } = tape;
-    let lengths: Vec<usize> = dlogps.iter().map(Vec::len).collect();
-    assert_eq!(lengths, batch.scored, "scored tokens by row");
+    let Cotangents { logps, entropies } = cotangents.into();
+    let flat = |slopes: &[Vec<f64>]| {
+        assert!(slopes.iter().map(Vec::len).eq(batch.scored.iter().copied()), "scored tokens by row");
+        slopes.iter().flatten().map(|d| d / temperature).collect::<Vec<f64>>()
+    };
+    let by_kind = (flat(logps), entropies.map(flat));
     let Some(last) = inputs.pop().filter(|_| batch.places.is_some()) else { return Ok(()) };
-    let dlogps: Vec<f64> = dlogps.iter().flatten().copied().collect();
-    let mut dx = head_backward(model, &batch, &last, temperature, &dlogps, trains, slopes)?;
+    let mut dx = head_backward(model, &batch, &last, temperature, &by_kind, trains, slopes)?;
     for l in (0..inputs.len()).rev() {
         let start = parameter(l, "");
         let (with, variables) = model.tracking(|name| name.starts_with(&start) && trains(name))?;
@@ -230,13 +234,14 @@ pub fn backward(
     Ok(())
 }
 
-/// From the slopes of the scored tokens to the gradient of the stream after the last layer; adds those of the head and the norm before it.
+/// From the slopes of the scored tokens, divided by the temperature, to the gradient of the stream after the last layer; adds those of the head and
+/// the norm before it.
 fn head_backward(
     model: &Model,
     batch: &Batch,
     last: &Tensor,
     temperature: f64,
-    dlogps: &[f64],
+    (dlogps, dentropies): &(Vec<f64>, Option<Vec<f64>>),
     trains: &dyn Fn(&str) -> bool,
     slopes: &mut Slopes,
 ) -> Result<Tensor> {
@@ -247,11 +252,21 @@ fn head_backward(
     let mut dh = Vec::new();
     for (from, len) in chunks(model, dlogps.len()) {
         let hidden = hidden.narrow(0, from, len)?;
-        let p = ops::log_probs(&hidden, head, temperature)?.exp()?;
-        let slope: Vec<f64> = dlogps[from..from + len].iter().map(|d| d / temperature).collect();
-        let slope = Tensor::from_vec(slope, (len, 1), &model.device)?.to_dtype(p.dtype())?;
+        let log_p = ops::log_probs(&hidden, head, temperature)?;
+        let p = log_p.exp()?;
+        let column = |slopes: &[f64]| {
+            Tensor::from_slice(&slopes[from..from + len], (len, 1), &model.device)?.to_dtype(p.dtype())
+        };
+        let slope = column(dlogps)?;
         let targets = Tensor::new(&batch.targets[from..from + len], &model.device)?.unsqueeze(1)?;
-        let d = p.neg()?.broadcast_mul(&slope)?.scatter_add(&targets, &slope, 1)?.to_dtype(model.dtype)?;
+        let mut d = p.neg()?.broadcast_mul(&slope)?.scatter_add(&targets, &slope, 1)?;
+        if let Some(dentropies) = dentropies {
+            let terms = (&p * &log_p)?;
+            // p (log p + H)
+            let by_logit = (&terms - p.broadcast_mul(&terms.sum_keepdim(1)?)?)?;
+            d = (d - by_logit.broadcast_mul(&column(dentropies)?)?)?;
+        }
+        let d = d.to_dtype(model.dtype)?;
         dh.push(ops::linear(&d, &head.t()?, None)?);
         if trains(name) {
             add(slopes, name, &ops::linear(&d.t()?, &hidden.t()?, None)?)?;

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use grpo_lambda_decoder::device::DeviceError;
 use grpo_lambda_decoder::model::inverse;
-use grpo_lambda_decoder::model::{ForwardOptions, ModelConfig, Rows, TokenScores};
+use grpo_lambda_decoder::model::{Cotangents, ForwardOptions, ModelConfig, Rows, TokenScores};
 
 use super::array::Array;
 use super::batch::{Batch, IndexLists, TokensById};
@@ -245,27 +245,23 @@ impl GpuDecoder {
         }
     }
 
-    /// Adds to `gradients` the sum over scored tokens of `dlogps` times the gradient of their log-probability. `network` is that of the
-    /// forward pass.
+    /// Adds the gradient of the sum over scored tokens of log-probabilities and entropies times their cotangents. `network` is that of the forward
+    /// pass.
     ///
     /// # Errors
     /// Errors if the device fails.
     ///
     /// # Panics
-    /// Panics if `dlogps` has not one number per scored token.
-    pub fn backward<'a>(
+    /// Panics when there is not one cotangent of each kind per scored token.
+    pub fn backward<'a, 'c>(
         &self,
         network: impl Into<Network<'a>>,
         tape: Tape,
-        dlogps: &[Vec<f64>],
+        cotangents: impl Into<Cotangents<'c>>,
         gradients: &Gradients,
     ) -> Result<(), Error> {
         let (network, Tape { batch, layers, head }) = (network.into(), tape);
-        assert_eq!(dlogps.len(), batch.rows().len(), "rows of d loss / d log-probability");
-        for (i, d) in dlogps.iter().enumerate() {
-            assert_eq!(d.len(), batch.rows().scored(i), "scored tokens of row {i}");
-        }
-        let dx = self.head_backward(network, &batch, head, dlogps, gradients)?;
+        let dx = self.head_backward(network, &batch, head, cotangents.into(), gradients)?;
         let table = self.table(batch.longest())?;
         let pass = Pass::new(&self.kernels, network, &batch, table.ptr())?;
         for (l, saved) in layers.into_iter().enumerate().rev() {
@@ -309,17 +305,21 @@ impl GpuDecoder {
         network: Network,
         batch: &Batch,
         head: SavedHead,
-        dlogps: &[Vec<f64>],
+        Cotangents { logps, entropies }: Cotangents<'_>,
         gradients: &Gradients,
     ) -> Result<Array<Real>, DeviceError> {
         let (k, h, scored) = (&self.kernels, self.config().hidden_size, batch.scored());
         let (tokens, width) = (scored as u32, h as u32);
-        let slopes: Array<f32> = k.array("workspace", scored)?;
-        slopes.write(&dlogps.iter().flatten().map(|d| *d as f32).collect::<Vec<f32>>())?;
+        // Those of the log-probabilities, then those of the entropies.
+        let kinds = std::iter::once(logps).chain(entropies);
+        let numbers: Vec<f32> = kinds.flat_map(|d| batch.rows().flat_slopes(d)).map(|d| d as f32).collect();
+        let slopes: Array<f32> = k.array("workspace", numbers.len())?;
+        slopes.write(&numbers)?;
         let dnormed: Array<Real> = k.array(ACTIVATIONS, scored * h)?;
         self.lm_head(network, batch, &head).backward(HeadGradients {
             saved: head.saved.ptr(),
             slopes: slopes.ptr(),
+            entropy_slopes: entropies.map(|_| slopes.at(scored)),
             dweight: gradients.dense().map(|to| to.at_mut(self.layout.head())),
             dhidden: dnormed.ptr_mut(),
         })?;

@@ -40,6 +40,8 @@ pub(super) struct HeadGradients {
     pub(super) saved: Ptr<f32>,
     /// `[scored]`: the gradient of the loss with respect to the log-probabilities.
     pub(super) slopes: Ptr<f32>,
+    /// `[scored]`: the gradient with respect to the entropies, which `saved` must have then.
+    pub(super) entropy_slopes: Option<Ptr<f32>>,
     /// `[vocabulary, width]`: added to, if the matrix is trained.
     pub(super) dweight: Option<PtrMut<f32>>,
     /// `[scored, width]`.
@@ -94,7 +96,7 @@ impl LmHead<'_> {
         Ok(())
     }
 
-    /// The gradient of the log-probabilities weighted by the slopes.
+    /// The gradient of the log-probabilities and entropies weighted by their slopes.
     pub(super) fn backward(&self, d: HeadGradients) -> Result<(), DeviceError> {
         let (k, width, vocabulary) = (self.kernels, self.width, self.vocabulary);
         let logits = k.array(LOGITS, self.chunk() * vocabulary)?;
@@ -106,6 +108,7 @@ impl LmHead<'_> {
                 targets: self.targets.offset(from),
                 saved: d.saved.offset(4 * from),
                 slopes: d.slopes.offset(from),
+                entropy_slopes: d.entropy_slopes.map(|slopes| slopes.offset(from)),
                 dlogits: dlogits.ptr_mut(),
                 tokens: n as u32,
                 vocabulary: vocabulary as u32,

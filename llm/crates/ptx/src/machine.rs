@@ -389,7 +389,7 @@ impl Machine<'_> {
         } else if shared {
             self.shared.put(address, bytes, self.now(at))
         } else {
-            self.memory.put(address, bytes).map(|()| None)
+            self.memory.put(address, &bytes).map(|()| None)
         };
         match found {
             Ok(None) => Ok(()),

@@ -68,22 +68,22 @@ impl Global {
         Ok((found, at))
     }
 
-    /// The bytes there, and whether somebody wrote all of them.
-    #[inline(always)]
-    pub(crate) fn get<const N: usize>(&mut self, address: u64) -> Result<([u8; N], bool), Outside> {
-        let (found, at) = self.find(address, N)?;
-        let mut bytes = [0; N];
-        bytes.copy_from_slice(&found.data[at..at + N]);
-        let written = &found.written[at..at + N];
-        if *written == [true; N] {
-            return Ok((bytes, true));
-        }
-        bytes
-            .iter_mut()
-            .zip(written)
+    /// Fills `to` with the bytes there; what nobody wrote is no number, and the answer false.
+    fn fill(&mut self, address: u64, to: &mut [u8]) -> Result<bool, Outside> {
+        let (data, written) = self.span(address, to.len())?;
+        to.copy_from_slice(data);
+        to.iter_mut()
+            .zip(&*written)
             .filter(|(_, written)| !**written)
             .for_each(|(byte, _)| *byte = UNWRITTEN);
-        Ok((bytes, false))
+        Ok(!written.contains(&false))
+    }
+
+    /// The bytes there, and whether somebody wrote all of them.
+    pub(crate) fn get<const N: usize>(&mut self, address: u64) -> Result<([u8; N], bool), Outside> {
+        let mut bytes = [0; N];
+        let all = self.fill(address, &mut bytes)?;
+        Ok((bytes, all))
     }
 
     /// The bytes from an address on, and whether somebody wrote each.
@@ -93,28 +93,19 @@ impl Global {
         Ok((&mut found.data[at..at + bytes], &mut found.written[at..at + bytes]))
     }
 
-    #[inline(always)]
-    pub(crate) fn put<const N: usize>(&mut self, address: u64, bytes: [u8; N]) -> Result<(), Outside> {
-        let (found, at) = self.find(address, N)?;
-        found.data[at..at + N].copy_from_slice(&bytes);
-        found.written[at..at + N].copy_from_slice(&[true; N]);
+    pub(crate) fn put(&mut self, address: u64, bytes: &[u8]) -> Result<(), Outside> {
+        let (data, written) = self.span(address, bytes.len())?;
+        data.copy_from_slice(bytes);
+        written.fill(true);
         Ok(())
     }
 
-    /// Fills `to`; what nobody wrote is no number.
     pub(crate) fn read(&mut self, address: u64, to: &mut [u8]) -> Result<(), String> {
-        let (found, at) = self.find(address, to.len()).map_err(|Outside| outside(address, to.len()))?;
-        to.copy_from_slice(&found.data[at..at + to.len()]);
-        let written = &found.written[at..at + to.len()];
-        to.iter_mut().zip(written).filter(|(_, written)| !**written).for_each(|(byte, _)| *byte = UNWRITTEN);
-        Ok(())
+        self.fill(address, to).map(drop).map_err(|Outside| outside(address, to.len()))
     }
 
     pub(crate) fn write(&mut self, address: u64, from: &[u8]) -> Result<(), String> {
-        let (found, at) = self.find(address, from.len()).map_err(|Outside| outside(address, from.len()))?;
-        found.data[at..at + from.len()].copy_from_slice(from);
-        found.written[at..at + from.len()].fill(true);
-        Ok(())
+        self.put(address, from).map_err(|Outside| outside(address, from.len()))
     }
 
     /// Copies bytes together with whether they were written.
@@ -122,11 +113,11 @@ impl Global {
         if to < from + bytes as u64 && from < to + bytes as u64 {
             return Err("a copy onto itself".to_owned());
         }
-        let (source, at) = self.find(from, bytes).map_err(|Outside| outside(from, bytes))?;
-        let (data, written) = (source.data[at..at + bytes].to_vec(), source.written[at..at + bytes].to_vec());
-        let (found, at) = self.find(to, bytes).map_err(|Outside| outside(to, bytes))?;
-        found.data[at..at + bytes].copy_from_slice(&data);
-        found.written[at..at + bytes].copy_from_slice(&written);
+        let (data, written) = self.span(from, bytes).map_err(|Outside| outside(from, bytes))?;
+        let copied = (data.to_vec(), written.to_vec());
+        let (data, written) = self.span(to, bytes).map_err(|Outside| outside(to, bytes))?;
+        data.copy_from_slice(&copied.0);
+        written.copy_from_slice(&copied.1);
         Ok(())
     }
 }

@@ -154,7 +154,7 @@ pub(super) fn pulled(
     engine.gradients().clear();
     for part in batch.parts(micro_batch_tokens) {
         let (_, tape) = engine.forward(&batch.rows(part.clone()), options)?;
-        engine.backward(tape, &pull[part])?;
+        engine.backward(tape, (&pull[part]).into())?;
     }
     Ok(engine.gradients().by_name().into_iter().flat_map(|(_, g)| g.iter().copied()).collect())
 }

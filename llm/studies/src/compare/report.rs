@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::differing::{DIFFERING, differing, in_words};
 use super::run::{ComparisonResult, MethodScores};
 use super::statistics::{ALPHA, IqmEstimate, MethodDifference, MethodStanding, bands, standings};
+use crate::significance::Significance;
 use crate::terminal;
-use crate::verdict::Verdict;
 
 /// Statistics of every method.
 fn places(outcome: &ComparisonResult) -> Vec<(&MethodScores, MethodStanding)> {
@@ -206,8 +206,8 @@ fn differing_json(outcome: &ComparisonResult) -> Value {
 pub(super) fn too_few_seeds(outcome: &ComparisonResult) -> bool {
     let few = |d: MethodDifference| match d.verdict {
         None => true,
-        Some(Verdict::Leans { .. }) => d.least() > ALPHA,
-        Some(Verdict::NotShown | Verdict::Clear { .. }) => false,
+        Some(Significance::Leans { .. }) => d.least() > ALPHA,
+        Some(Significance::NotShown | Significance::Clear { .. }) => false,
     };
     places(outcome).iter().any(|(_, p)| p.difference.is_some_and(few))
 }

@@ -8,7 +8,7 @@
 //! Holm's method corrects for their number, and the smallest possible one is larger.
 
 use crate::curves::Points;
-use crate::verdict::Verdict;
+use crate::significance::Significance;
 use grpo_lambda_stats::{Bootstrap, Interval, holm, iqm, paired_permutation, probability_of_improvement};
 
 /// The level of the sign-flip test.
@@ -39,13 +39,13 @@ pub struct MethodDifference {
     /// Seeds in which the method is better, equal, worse.
     pub seeds: [usize; 3],
     /// None from one seed. A difference leans where its interval does not cover 0, but sign flips do not reject.
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<Significance>,
 }
 
 impl MethodDifference {
     /// A word for files.
     pub fn word(&self) -> &'static str {
-        self.verdict.map_or("one seed", Verdict::word)
+        self.verdict.map_or("one seed", Significance::word)
     }
 
     /// The smallest corrected p-value that so many seeds can give.
@@ -67,12 +67,14 @@ impl MethodDifference {
         };
         match self.verdict {
             None => "one seed: no interval, no verdict".to_owned(),
-            Some(Verdict::NotShown) => format!("{}: the interval of the difference covers 0", self.word()),
-            Some(Verdict::Leans { better }) => {
+            Some(Significance::NotShown) => {
+                format!("{}: the interval of the difference covers 0", self.word())
+            }
+            Some(Significance::Leans { better }) => {
                 let few = few.then(|| format!(" (so few seeds give {:.2} at least)", self.least()));
                 format!("{}, but p = {p:.2} {by}{}", lies(better), few.unwrap_or_default())
             }
-            Some(Verdict::Clear { better }) => format!("{}, p = {p:.3} {by}", lies(better)),
+            Some(Significance::Clear { better }) => format!("{}, p = {p:.3} {by}", lies(better)),
         }
     }
 
@@ -149,12 +151,12 @@ fn difference(x: &[f64], first: &[f64]) -> MethodDifference {
 }
 
 /// The conclusion from an interval and a corrected p-value.
-fn verdict(paired: IqmEstimate, p: f64) -> Option<Verdict> {
+fn verdict(paired: IqmEstimate, p: f64) -> Option<Significance> {
     let [low, high] = paired.ends?;
     Some(match (low > 0.0, high < 0.0) {
-        (false, false) => Verdict::NotShown,
-        (better, _) if p <= ALPHA => Verdict::Clear { better },
-        (better, _) => Verdict::Leans { better },
+        (false, false) => Significance::NotShown,
+        (better, _) if p <= ALPHA => Significance::Clear { better },
+        (better, _) => Significance::Leans { better },
     })
 }
 
@@ -209,10 +211,10 @@ mod tests {
     #[test]
     fn five_seeds_lean_and_six_can_tell() {
         let five = against(&[0.4; 5], &[0.5, 0.51, 0.52, 0.53, 0.54]);
-        assert_eq!((five.verdict, five.adjusted), (Some(Verdict::Leans { better: true }), 0.0625));
+        assert_eq!((five.verdict, five.adjusted), (Some(Significance::Leans { better: true }), 0.0625));
         assert_eq!((five.least(), five.of), (0.0625, 1));
         let six = against(&[0.4; 6], &[0.3, 0.31, 0.32, 0.33, 0.34, 0.35]);
-        assert_eq!((six.verdict, six.adjusted), (Some(Verdict::Clear { better: false }), 0.03125));
+        assert_eq!((six.verdict, six.adjusted), (Some(Significance::Clear { better: false }), 0.03125));
         assert!(six.sentence().starts_with("worse: the interval of the difference lies below 0"));
     }
 
@@ -224,15 +226,18 @@ mod tests {
         let d = all[1].difference.expect("not the first");
         // Of three comparisons the smallest of p is multiplied by three.
         assert_eq!((d.p, d.adjusted), (0.03125, 0.09375));
-        assert_eq!((d.verdict, d.least(), d.of), (Some(Verdict::Leans { better: true }), 0.09375, 3));
+        assert_eq!((d.verdict, d.least(), d.of), (Some(Significance::Leans { better: true }), 0.09375, 3));
         assert!(d.sentence().contains("p = 0.09 by sign flips, corrected for 3 comparisons"));
-        assert_eq!(all[2].difference.expect("not the first").verdict, Some(Verdict::NotShown));
+        assert_eq!(all[2].difference.expect("not the first").verdict, Some(Significance::NotShown));
     }
 
     #[test]
     fn an_interval_over_zero_is_a_tie_and_one_seed_is_nothing() {
-        assert_eq!(against(&[0.4, 0.5, 0.6, 0.5], &[0.5, 0.4, 0.6, 0.5]).verdict, Some(Verdict::NotShown));
-        assert_eq!(against(&[0.4; 4], &[0.4; 4]).verdict, Some(Verdict::NotShown));
+        assert_eq!(
+            against(&[0.4, 0.5, 0.6, 0.5], &[0.5, 0.4, 0.6, 0.5]).verdict,
+            Some(Significance::NotShown)
+        );
+        assert_eq!(against(&[0.4; 4], &[0.4; 4]).verdict, Some(Significance::NotShown));
         let one = against(&[0.1], &[0.9]);
         assert_eq!((one.verdict, one.paired.ends), (None, None));
         assert!((one.paired.mid - 0.8).abs() < 1e-12);
@@ -249,7 +254,7 @@ mod tests {
         let clear = (0..200)
             .filter(|_| {
                 let draw: Vec<f64> = (0..8).map(|_| 0.1 * noise()).collect();
-                matches!(against(&[0.0; 8], &draw).verdict, Some(Verdict::Clear { .. }))
+                matches!(against(&[0.0; 8], &draw).verdict, Some(Significance::Clear { .. }))
             })
             .count();
         // Binomial(200, 0.05) exceeds 20 with probability 0.001.

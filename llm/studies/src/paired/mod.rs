@@ -22,7 +22,7 @@ use grpo_lambda_stats::{
     wilson,
 };
 
-use crate::verdict::Verdict;
+use crate::significance::Significance;
 use grpo_lambda_trainer::eval::CONFIDENCE_LEVEL;
 use grpo_lambda_trainer::eval::answers::{HeldOutAnswers, Moment};
 use grpo_lambda_trainer::eval::power::{ALPHA, PowerLimits, of_several, of_single};
@@ -83,13 +83,13 @@ impl StoredEvaluation {
     }
 }
 
-/// The reading of a difference by its p-value, alone and corrected for the number of benchmarks.
-fn verdict(difference: f64, p: f64, adjusted: f64) -> Verdict {
+/// The significance of a difference by its p-value, alone and corrected for the number of benchmarks.
+fn verdict(difference: f64, p: f64, adjusted: f64) -> Significance {
     let better = difference > 0.0;
     match (adjusted <= ALPHA, p <= ALPHA) {
-        (true, _) => Verdict::Clear { better },
-        (false, true) => Verdict::Leans { better },
-        (false, false) => Verdict::NotShown,
+        (true, _) => Significance::Clear { better },
+        (false, true) => Significance::Leans { better },
+        (false, false) => Significance::NotShown,
     }
 }
 
@@ -104,7 +104,7 @@ pub struct PairedDifference {
     pub exact: bool,
     /// The p-value corrected for the number of benchmarks (Holm); of the average the p-value itself.
     pub adjusted: f64,
-    pub verdict: Verdict,
+    pub verdict: Significance,
 }
 
 /// A problem on which the two differ.
@@ -377,8 +377,8 @@ mod tests {
         assert!((t.p - 18.0 / 256.0).abs() < 1e-12 && t.exact);
         let d = t.difference(t.p);
         assert!((d.value.mid - 6.0 / 40.0).abs() < 1e-12 && d.value.low > -0.01 && d.value.high < 0.31);
-        assert_eq!(d.verdict, Verdict::NotShown);
-        assert_eq!(verdict(0.1, 0.01, 0.03), Verdict::Clear { better: true });
+        assert_eq!(d.verdict, Significance::NotShown);
+        assert_eq!(verdict(0.1, 0.01, 0.03), Significance::Clear { better: true });
         assert_eq!(verdict(-0.1, 0.04, 0.2).word(), "leans worse");
     }
 
@@ -400,7 +400,7 @@ mod tests {
     fn equal_answers_are_a_tie_with_an_interval_that_has_width() {
         let t = test(&[1, 0, 1, 1], &[1, 0, 1, 1], 1);
         let d = t.difference(1.0);
-        assert_eq!((t.p, d.verdict), (1.0, Verdict::NotShown));
+        assert_eq!((t.p, d.verdict), (1.0, Significance::NotShown));
         assert!(d.value.mid == 0.0 && d.value.low < -0.3 && d.value.high > 0.3, "{:?}", d.value);
         let d = test(&[0; 50], &[1; 50], 1).difference(0.0);
         assert!(d.value.mid == 1.0 && d.value.low > 0.9 && d.value.high == 1.0, "{:?}", d.value);

@@ -6,8 +6,8 @@ use grpo_lambda_stats::table::{Cell, Table};
 use serde_json::{Value, json};
 
 use super::{Pair, Paired, PairedDifference};
+use crate::significance::Significance;
 use crate::terminal;
-use crate::verdict::Verdict;
 use grpo_lambda_trainer::eval::summary::percent;
 
 /// The names of the sides of a comparison of two evaluations.
@@ -238,7 +238,7 @@ pub fn figure(pair: &Pair) -> Figure {
     let reach =
         rows.iter().flat_map(|(_, d)| [d.value.low, d.value.high]).fold(0.02, |m: f64, x| m.max(x.abs()));
     let reach = 100.0 * reach * 1.1;
-    let clear = |d: &PairedDifference| matches!(d.verdict, Verdict::Clear { .. });
+    let clear = |d: &PairedDifference| matches!(d.verdict, Significance::Clear { .. });
     let spans = |is_clear: bool| {
         let spans = rows.iter().enumerate().filter(move |(_, (_, d))| clear(d) == is_clear);
         let span = |(i, (_, d)): (usize, &(String, &PairedDifference))| {

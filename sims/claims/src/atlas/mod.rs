@@ -7,7 +7,6 @@ use crate::experiment::Experiment;
 
 pub(crate) mod entries;
 mod learning;
-mod multisets;
 mod off_policy;
 mod tasks;
 pub mod updates;

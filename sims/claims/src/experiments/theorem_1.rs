@@ -2,11 +2,11 @@
 
 use crate::experiment::{Context, Experiment, Finding, Parts};
 use crate::experiments::common::claim::{claim, quoted};
-use crate::experiments::common::{EXACT, dot, gap, largest, noise, norm, rounding_error, short, stream};
+use crate::experiments::common::{EXACT, gap, largest, noise, norm, rounding_error, short, stream};
 use crate::figure::{Axis, Figure, Panel};
 use crate::sentences::SentenceId;
 use grpo_lambda::advantage::{Delta, gae, td_errors};
-use grpo_lambda::trace::{AsPrinted, Both, Recent, RowNormalised, Sequence, Style, Trace};
+use grpo_lambda::trace::{Recent, Trace};
 use grpo_lambda_mdp::{EdgeId, Oracle, Tree, zoo};
 use grpo_lambda_stats::table::Table;
 use rand_chacha::ChaCha8Rng;
@@ -26,15 +26,7 @@ struct Numbers {
     /// MDPs with policy gradients.
     mdps: usize,
     on_mdps: Vec<OnMdp>,
-    operators: Operators,
     lengths: Vec<Length>,
-}
-
-/// The exchange of sums with operators that have nothing to do with GAE.
-struct Operators {
-    names: Vec<&'static str>,
-    /// The largest difference of the two sides.
-    worst: f64,
 }
 
 /// Both sides for random numbers of one length.
@@ -52,36 +44,14 @@ struct Length {
 
 fn measure(context: &Context) -> anyhow::Result<Numbers> {
     let on_zoo = on_zoo(context.seed);
-    (context.progress)(0.5, "other operators");
-    let operators = other_operators(&mut stream(context.seed, 101));
+    (context.progress)(0.5, "lengths");
     let lengths = [0.9, 0.99, 1.0].into_iter().flat_map(|q| (0..=13).map(move |power| (q, power)));
     let lengths = lengths.map(|(q, power)| at_length(q, 1 << power, &mut stream(context.seed, 200 + power)));
     Ok(Numbers {
         mdps: on_zoo.len(),
         on_mdps: on_zoo.into_iter().flatten().collect(),
-        operators,
         lengths: lengths.collect(),
     })
-}
-
-fn other_operators(rng: &mut ChaCha8Rng) -> Operators {
-    let others: [(&str, Box<dyn Trace>); 4] = [
-        ("two-sided trace", Box::new(Both { q: 0.9 })),
-        (
-            "trace as printed",
-            Box::new(AsPrinted { q: 0.9, floor: 0.0, style: Style::Both, max_length: None }),
-        ),
-        ("trace of a whole sequence", Box::new(Sequence)),
-        ("recent trace with rows that sum to 1", Box::new(RowNormalised(Recent { q: 0.9 }))),
-    ];
-    let mut worst = 0.0f64;
-    for (_, trace) in &others {
-        for len in 1..=64 {
-            let (x, y) = (noise(rng, len), noise(rng, len));
-            worst = worst.max((dot(&y, &trace.apply(&x)) - dot(&trace.adjoint(&y), &x)).abs());
-        }
-    }
-    Operators { names: others.map(|(name, _)| name).into(), worst }
 }
 
 fn at_length(q: f64, tokens: usize, rng: &mut ChaCha8Rng) -> Length {
@@ -274,13 +244,6 @@ fn findings(n: &Numbers) -> Vec<Finding> {
             .value("largest relative difference", rounding_error(worst))
             .value("with random numbers, T up to 8192", rounding_error(random)),
         claim(
-        "any_operator",
-        "The same identity holds for any linear operator and any numbers, <δ, E∇> = <Eᵀδ, ∇>: it is an \
-         exchange of sums and says nothing about critics, values or λ",
-    ).identity(n.operators.worst)
-        .value("operators", &n.operators.names)
-        .value("T up to", 64),
-        claim(
         "critic_free",
         "A_NAE, the advantage of a response in its group, is a \"critic-free TD-error\" (the paper sets δ_t = A_NAE at every token)",
     )
@@ -337,7 +300,7 @@ mod tests {
     use super::*;
     use crate::experiments::common::words;
 
-    fn numbers(worst: f64, truncated: f64, counted: f64, operators: f64) -> Numbers {
+    fn numbers(worst: f64, truncated: f64, counted: f64) -> Numbers {
         let on_mdp = OnMdp {
             mdp: "chain",
             deltas: Deltas::Nae,
@@ -347,18 +310,13 @@ mod tests {
             telescoped: 0.0,
             counted,
         };
-        Numbers {
-            mdps: 1,
-            on_mdps: vec![on_mdp],
-            operators: Operators { names: vec!["both"], worst: operators },
-            lengths: vec![Length::default()],
-        }
+        Numbers { mdps: 1, on_mdps: vec![on_mdp], lengths: vec![Length::default()] }
     }
 
     #[test]
     fn each_verdict_follows_its_own_numbers() {
         let verdicts = |n: Numbers| words(&findings(&n));
-        assert_eq!(verdicts(numbers(0.0, 0.5, 1.0, 0.0)), ["Holds", "Holds", "Fails", "Fails"]);
-        assert_eq!(verdicts(numbers(0.1, 0.0, 0.0, 0.1)), ["Fails", "Fails", "Holds", "Holds"]);
+        assert_eq!(verdicts(numbers(0.0, 0.5, 1.0)), ["Holds", "Fails", "Fails"]);
+        assert_eq!(verdicts(numbers(0.1, 0.0, 0.0)), ["Fails", "Holds", "Holds"]);
     }
 }

@@ -1,14 +1,12 @@
-//! `traces`: the matrices of Eq. 17/18 against those of Eq. 1/2, and linear time against dense.
+//! `traces`: the matrices of Eq. 17/18 against those of Eq. 1/2.
 
 use crate::experiment::{Context, Experiment, Finding, Parts};
 use crate::experiments::common::chart::chart;
 use crate::experiments::common::claim::{claim, quoted};
-use crate::experiments::common::{dot, gap, indexed, largest, mean, noise, stream};
+use crate::experiments::common::{gap, indexed, largest, mean};
 use crate::figure::{Axis, Figure};
 use crate::sentences::SentenceId;
-use grpo_lambda::trace::{
-    AsPrinted, Both, Recent, RowIndex, RowNormalised, Sequence, Style, Token, Trace, dense,
-};
+use grpo_lambda::trace::{AsPrinted, Both, Recent, RowIndex, Style, Trace, dense};
 use grpo_lambda_stats::table::Table;
 use serde::Serialize;
 
@@ -31,24 +29,11 @@ const FLOOR: f64 = 0.01;
 const FLOORED: (usize, f64) = (768, 0.98);
 
 struct Numbers {
-    accuracy: Vec<Accuracy>,
     columns: Vec<Columns>,
     recent: AgainstEquation,
     both: AgainstEquation,
     /// The share of off-diagonal entries below [`FLOOR`].
     floored: f64,
-}
-
-/// A trace in linear time against its dense matrix: largest differences.
-#[derive(Clone, Default, Serialize)]
-struct Accuracy {
-    trace: &'static str,
-    q: f64,
-    tokens: usize,
-    apply: f64,
-    adjoint: f64,
-    /// Between `<y, E x>` and `<Eᵀ y, x>`.
-    inner_products: f64,
 }
 
 /// A style of the trace, from its equation or from the appendix.
@@ -91,13 +76,10 @@ struct AgainstEquation {
     row_index: f64,
 }
 
-fn measure(context: &Context) -> anyhow::Result<Numbers> {
-    let accuracy = accuracy(context.seed);
-    (context.progress)(0.5, "column sums");
+fn measure(_: &Context) -> anyhow::Result<Numbers> {
     let columns =
         |len| MATRICES.map(|matrix| Columns { matrix, len, sums: matrix.trace(Q).column_sums(len) });
     Ok(Numbers {
-        accuracy,
         columns: LENGTHS.into_iter().flat_map(columns).collect(),
         recent: against_equation(Style::Recent),
         both: against_equation(Style::Both),
@@ -114,48 +96,6 @@ fn equation(q: f64, style: Style) -> Box<dyn Trace> {
         Style::Recent => Box::new(Recent { q }),
         Style::Both => Box::new(Both { q }),
     }
-}
-
-/// The traces of a given `q`, by name.
-fn every(q: f64) -> Vec<(&'static str, Box<dyn Trace>)> {
-    vec![
-        ("token", Box::new(Token)),
-        ("recent", Box::new(Recent { q })),
-        ("both", Box::new(Both { q })),
-        ("printed recent", Box::new(printed(q, Style::Recent))),
-        ("printed both", Box::new(printed(q, Style::Both))),
-        ("row index recent, floor 0.01", Box::new(RowIndex { q, floor: FLOOR, style: Style::Recent })),
-        ("row index both, floor 0.01", Box::new(RowIndex { q, floor: FLOOR, style: Style::Both })),
-        ("sequence", Box::new(Sequence)),
-        ("normalised recent", Box::new(RowNormalised(Recent { q }))),
-        ("normalised both", Box::new(RowNormalised(Both { q }))),
-    ]
-}
-
-fn accuracy(seed: u64) -> Vec<Accuracy> {
-    let mut all = Vec::new();
-    for q in [0.0, 0.3, 0.9, 0.98, 0.99, 1.0] {
-        for (name, trace) in every(q) {
-            // A single entry of a normalised matrix costs a whole row.
-            let longest = if name.starts_with("normalised") { 64 } else { 257 };
-            for len in [1, 2, 3, 8, 33, longest] {
-                let [apply, adjoint, inner_products] = against_dense(trace.as_ref(), len, seed);
-                all.push(Accuracy { trace: name, q, tokens: len, apply, adjoint, inner_products });
-            }
-        }
-    }
-    all
-}
-
-/// Largest differences of the O(T) maps from the dense matrix, and of `<y, E x>` from `<Eᵀ y, x>`.
-fn against_dense(trace: &dyn Trace, len: usize, seed: u64) -> [f64; 3] {
-    let mut rng = stream(seed, len as u64);
-    let (x, y) = (noise(&mut rng, len), noise(&mut rng, len));
-    let matrix = dense(trace, len);
-    let forward: Vec<f64> = matrix.iter().map(|row| dot(row, &x)).collect();
-    let backward: Vec<f64> = (0..len).map(|k| (0..len).map(|t| matrix[t][k] * y[t]).sum()).collect();
-    let (z, g) = (trace.apply(&x), trace.adjoint(&y));
-    [gap(&z, &forward), gap(&g, &backward), (dot(&y, &z) - dot(&g, &x)).abs()]
 }
 
 fn against_equation(style: Style) -> AgainstEquation {
@@ -185,7 +125,6 @@ fn findings(n: &Numbers) -> Vec<Finding> {
     };
     let (equation, printed) = (sums(false), sums(true));
     let peak = (0..LEN).max_by(|&a, &b| printed[a].total_cmp(&printed[b])).unwrap_or(0);
-    let worst = largest(n.accuracy.iter().flat_map(|a| [a.apply, a.adjoint, a.inner_products]));
     vec![
         quoted(SentenceId::TwoTraceStyles)
             .holds_or(
@@ -211,11 +150,6 @@ fn findings(n: &Numbers) -> Vec<Finding> {
         "A small value of the undefined floor ε of Eq. 17/18 has no effect",
     ).holds_or(n.floored < 0.01, "a floor of 0.01 replaces many off-diagonal entries")
         .value("share of them at T = 768, γλ = 0.98", n.floored),
-        claim(
-        "linear_time",
-        "Every trace is computed in O(T) and equals its dense matrix, forwards and backwards",
-    ).identity(worst)
-        .value("cases, T up to 257", n.accuracy.len()),
     ]
 }
 
@@ -243,7 +177,7 @@ fn tables(n: &Numbers) -> Vec<(String, Table)> {
             value,
         })
     });
-    vec![(String::new(), Table::from_rows(rows)), ("accuracy".into(), Table::from_rows(&n.accuracy))]
+    vec![(String::new(), Table::from_rows(rows))]
 }
 
 fn figures(n: &Numbers) -> Vec<(String, Figure)> {
@@ -269,27 +203,21 @@ mod tests {
     use super::*;
     use crate::experiments::common::words;
 
-    fn numbers(rows: usize, row_index: f64, floored: f64, adjoint: f64) -> Numbers {
+    fn numbers(rows: usize, row_index: f64, floored: f64) -> Numbers {
         let against = || AgainstEquation { equal_rows: (0..rows).collect(), as_printed: 0.5, row_index };
         let columns = |printed| Columns {
             matrix: Matrix { style: "recent", printed, name: "" },
             len: LEN,
             sums: vec![1.0; LEN],
         };
-        Numbers {
-            accuracy: vec![Accuracy { adjoint, ..Accuracy::default() }],
-            columns: [false, true].map(columns).into(),
-            recent: against(),
-            both: against(),
-            floored,
-        }
+        Numbers { columns: [false, true].map(columns).into(), recent: against(), both: against(), floored }
     }
 
     #[test]
     fn each_verdict_follows_its_own_numbers() {
         let verdicts = |n: Numbers| words(&findings(&n));
-        assert_eq!(verdicts(numbers(LEN, 0.0, 0.001, 0.0)), ["Holds"; 4]);
-        assert_eq!(verdicts(numbers(2, 0.1, 0.5, 0.1)), ["Fails"; 4]);
-        assert_eq!(verdicts(numbers(LEN - 1, 0.0, 0.001, 0.0)), ["Fails", "Holds", "Holds", "Holds"]);
+        assert_eq!(verdicts(numbers(LEN, 0.0, 0.001)), ["Holds"; 3]);
+        assert_eq!(verdicts(numbers(2, 0.1, 0.5)), ["Fails"; 3]);
+        assert_eq!(verdicts(numbers(LEN - 1, 0.0, 0.001)), ["Fails", "Holds", "Holds"]);
     }
 }

@@ -27,18 +27,15 @@ const RECORDED: [&str; 11] = [
 /// The methods that sample in a way of their own, with where they do; tests of `llm-train` compare them with what it
 /// takes.
 const SAMPLERS: [(&str, &[&str]); 5] = [
-    ("Systematic sets, in the laboratory and in `llm-train`", &["systematic_rloo", "systematic_prefix_rloo"]),
-    ("Systematic sets after an earlier visit of the prompt, in the laboratory only", &["systematic_visit"]),
+    ("Systematic sets, in `sim` and in `llm-train`", &["systematic_rloo", "systematic_prefix_rloo"]),
+    ("Systematic sets after an earlier visit of the prompt, in `sim` only", &["systematic_visit"]),
     (
-        "Trees of their own, in the laboratory ([`sampler`](../paper/README.md#sampler)) and in `llm-train`, at fixed \
+        "Trees of their own, in `sim` ([`sampler`](../paper/README.md#sampler)) and in `llm-train`, at fixed \
          intervals (`rl.sampling=tree`) or by TreeRL's search (`rl.sampling=entropy_search`), without which `llm-train` \
          refuses them; the atlas gives them the shared prefixes of independent responses",
         &["spo_tree", "tree_rl", "tree_rpo_reconstructed"],
     ),
-    (
-        "Completions of prefixes, in the laboratory and in `llm-train` (`rl.completions`)",
-        &["vine_ppo", "spo_chain"],
-    ),
+    ("Completions of prefixes, in `sim` and in `llm-train` (`rl.completions`)", &["vine_ppo", "spo_chain"]),
     ("Resampled groups, in `llm-train` only (`rl.dynamic_sampling`)", &["dapo"]),
 ];
 
@@ -64,8 +61,9 @@ pub(super) fn methods() -> String {
 
 /// The registered methods that have no row in the atlas, each with the reason.
 pub(super) fn left_out_of_the_atlas() -> String {
-    let each: Vec<String> = LEFT_OUT.iter().map(|(name, why)| format!("`{name}` ({why})")).collect();
-    wrapped("", "", &format!("**Left out.** {} methods have no row: {}.", each.len(), each.join("; ")))
+    let each: String =
+        LEFT_OUT.iter().map(|(name, why)| wrapped("- ", "  ", &format!("`{name}`: {why}"))).collect();
+    format!("**Left out.** {} methods have no row:\n\n{each}", LEFT_OUT.len())
 }
 
 /// The methods whose extra inputs no table gives, not even one with rewards of 0 and 1, for which it knows a teacher.

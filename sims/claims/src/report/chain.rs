@@ -64,10 +64,10 @@ pub(super) fn in_a_line(folder: &Path) -> anyhow::Result<String> {
 /// The sentences of the report's first point.
 pub(super) fn in_short(folder: &Path) -> anyhow::Result<String> {
     Ok(format!(
-        "On chains of operations whose first wrong token a verifier knows, verifier credit (a modelled Q minus the \
-         baseline of least variance) gains {} of held-out accuracy over RLOO, in the mean over a fixed budget of \
-         tokens, and {} over the same credit at random steps. With V as the baseline it is equivalent to RLOO, {}. \
-         GRPO-λ gains {} over GRPO, less than GRPO with the clamp ({}); the trace alone loses, {}.",
+        "On chains of operations a verifier knows the first wrong token. Its credit, a modelled Q minus the baseline of \
+         least variance, gains {} of mean held-out accuracy over RLOO. Over the same credit at random steps it gains {}. \
+         With V as the baseline it is equivalent to RLOO, {}. GRPO-λ gains over GRPO, {}, and loses against GRPO with \
+         the clamp, {}. The trace alone loses against GRPO, {}.",
         gate(folder, REFERENCE)?.with_ends(),
         gate(folder, PERMUTED)?.with_ends(),
         family(folder, TEXTBOOK, REFERENCE, "equivalent")?.with_ends(),

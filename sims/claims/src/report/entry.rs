@@ -113,10 +113,11 @@ fn few(values: &str) -> String {
     for (name, value) in all.iter().take(MOST_VALUES) {
         let (group, own) = name.rsplit_once(": ").unwrap_or(("", name));
         let value = shown(value, 3);
-        text += &match (text.is_empty(), group == before && !group.is_empty()) {
-            (true, _) => format!("{name}: {value}"),
-            (false, true) => format!("; {own}: {value}"),
-            (false, false) => format!("; {name}: {value}"),
+        let between = if text.is_empty() { "" } else { "; " };
+        text += &match group {
+            "" => format!("{between}{name}: {value}"),
+            known if known == before => format!("{between}{own} {value}"),
+            new => format!("{between}{new}: {own} {value}"),
         };
         before = group;
     }
@@ -165,7 +166,7 @@ impl Deciding {
     fn markdown(&self) -> String {
         let kept = self.kept.iter().filter(|kept| **kept).count();
         let (file, all) = (&self.file, self.table.rows.len());
-        let link = format!("[`{file}`](data/{file}): the verdicts use {kept} of its {all} rows.\n\n");
+        let link = format!("[`{file}`](data/{file}) ({kept}/{all})\n\n");
         let columns = &self.columns[..self.columns.len().min(MOST_COLUMNS)];
         if kept > MOST_ROWS {
             link

@@ -1,15 +1,29 @@
 //! Scores and gradients in double precision, layer by layer and as one graph, against the CPU's decoder.
 
-use candle_core::{DType, Device, Tensor};
+use candle_core::{DType, Device, Tensor, Var};
+use grpo_lambda_candle::attention::{Attention, Sequence};
 use grpo_lambda_candle::model::Model;
+use grpo_lambda_candle::ops::Rotations;
 use grpo_lambda_candle::pass::{self, Batch, Slopes};
 use grpo_lambda_candle::{ops, product};
+use grpo_lambda_decoder::model::config::Architecture::Qwen3;
+use grpo_lambda_decoder::model::ops::attention::Heads;
+use grpo_lambda_decoder::model::ops::rope;
 use grpo_lambda_decoder::model::weights::{self, Parameters};
-use grpo_lambda_decoder::model::{Decoder, ForwardOptions, Gradients, ModelConfig, Rows};
+use grpo_lambda_decoder::model::{
+    Cotangents, Decoder, ForwardOptions, Gradients, ModelConfig, ModelShape, Rows,
+};
 
 use crate::cases::{TEMPERATURE, configs, parameters, rows, slopes};
 
-/// Rows that continue two prefixes, between rows of their own.
+/// [`configs`], and a shape of which no width fills the vectors, blocks and panels that the CPU computes with.
+fn every_config() -> Vec<ModelConfig> {
+    let shape = ModelShape { vocab: 50, hidden: 20, layers: 1, heads: 4, kv_heads: 2 };
+    let ragged = ModelConfig { intermediate_size: 19, head_dim: 6, ..Qwen3.config(shape) };
+    [configs(), vec![ragged]].concat()
+}
+
+/// Rows that continue two prefixes, between rows of their own, of which one is longer than the CPU's blocks of queries and of keys.
 fn shared() -> Rows {
     let mut all = rows();
     all.share(&[7, 8, 9, 1, 0, 3]);
@@ -17,6 +31,7 @@ fn shared() -> Rows {
     all.push(&[10, 2, 2, 6, 7], 2);
     all.share(&[6]);
     all.push(&[1, 1], 1);
+    all.push(&(0..70).map(|t| (t * t * 5 + t) % 11).collect::<Vec<u32>>(), 40);
     all
 }
 
@@ -31,13 +46,16 @@ fn model(config: &ModelConfig, parameters: &Parameters<f64>) -> Model {
 #[test]
 fn scores_entropies_and_every_gradient_by_name_are_the_cpu_s() {
     let options = ForwardOptions { entropy: true, ..TEMPERATURE };
-    for (config, rows) in configs().into_iter().flat_map(|c| [(c.clone(), rows()), (c, shared())]) {
+    for (config, rows, of_entropy) in
+        every_config().into_iter().flat_map(|c| [(c.clone(), rows(), true), (c, shared(), false)])
+    {
         let parameters = parameters(&config);
         let decoder = Decoder::new(config.clone(), parameters.clone()).unwrap();
         let (expected, tape) = decoder.forward(&rows, options).unwrap();
         let slopes = slopes(&expected.logps);
+        let cotangents = Cotangents { logps: &slopes, entropies: of_entropy.then_some(&slopes[..]) };
         let mut gradients = Gradients::new(&config, |_| true);
-        decoder.backward(tape, &slopes, &mut gradients);
+        decoder.backward(tape, cotangents, &mut gradients);
         decoder.complete(&mut gradients, false);
 
         let model = model(&config, &parameters);
@@ -49,7 +67,7 @@ fn scores_entropies_and_every_gradient_by_name_are_the_cpu_s() {
             assert!(flat(a).iter().zip(flat(b)).all(|(a, b)| (a - b).abs() < 1e-12));
         }
         let mut found = Slopes::new();
-        pass::backward(&model, tape, &slopes, &|_| true, &mut found).unwrap();
+        pass::backward(&model, tape, cotangents, &|_| true, &mut found).unwrap();
         let expected = gradients.parameters();
         assert!(found.keys().eq(expected.keys()));
         for (name, expected) in expected {
@@ -92,6 +110,35 @@ fn a_layer_at_a_time_gives_the_gradients_of_one_graph_and_those_alone_that_are_t
         assert!(some.keys().eq(found.keys().filter(|name| trained(name))));
         assert!(some.iter().all(|(name, slope)| numbers(slope) == numbers(&found[name])));
     }
+}
+
+/// Queries that are computed a few at a time, and positions whose angles have turned often.
+#[test]
+fn attention_in_pieces_and_rotations_far_away() {
+    let (heads, tokens) = (Heads { query: 4, key: 2, dim: 6 }, 43);
+    let sequence = |tokens, prefix| Sequence { tokens, prefix };
+    let sequences = [sequence(0..5, 0..0), sequence(5..6, 0..5), sequence(6..tokens, 0..5)];
+    let x = |i: usize| ((i * 7919) % 1009) as f64 / 400.0 - 1.26;
+    let numbers_of = |n: usize| (0..n).map(x).collect::<Vec<f64>>();
+    let qkv =
+        Var::from_vec(numbers_of(tokens * heads.stride()), (tokens, heads.stride()), &Device::Cpu).unwrap();
+    let [whole, parts] = [1 << 20, 300].map(|most| {
+        let out =
+            Attention::new(heads, &sequences, most, DType::F64, &Device::Cpu).unwrap().run(&qkv).unwrap();
+        let slopes = Tensor::from_vec(numbers_of(out.elem_count()), out.shape(), &Device::Cpu).unwrap();
+        let store = (&out * slopes).unwrap().sum_all().unwrap().backward().unwrap();
+        [numbers(&out), numbers(store.get(&qkv).unwrap())].concat()
+    });
+    assert!(whole.iter().zip(&parts).all(|(a, b)| (a - b).abs() < 1e-12));
+
+    let (positions, frequencies) = ([0, 1, 2, 900, 30_000], [1.0, 0.1, 0.01]);
+    let mut rotated = numbers_of(5 * heads.stride());
+    let before = Tensor::from_vec(rotated.clone(), (5, heads.stride()), &Device::Cpu).unwrap();
+    let rotations = Rotations::new(&positions, &frequencies, DType::F64, &Device::Cpu).unwrap();
+    let table = rope::Table::new(&frequencies, 30_001);
+    rope::rotate(&mut rotated, heads.stride(), heads.rotated(), &positions, &table, false);
+    let plain = numbers(&ops::rotate(&before, heads, &rotations).unwrap());
+    assert!(plain.iter().zip(&rotated).all(|(a, b)| (a - b).abs() < 1e-12));
 }
 
 /// What candle's CPU computes and its CUDA backend refuses, or would count wrongly.
@@ -143,7 +190,7 @@ fn a_second_opinion_is_the_cpu_s_decoder_in_double_precision() {
         let mut gradients = Gradients::new(&config, |_| true);
         decoder.backward(tape, &slopes, &mut gradients);
         let (found, sums) =
-            pass::in_double_precision(&config, &narrow, &rows(), TEMPERATURE, &slopes).unwrap();
+            pass::in_double_precision(&config, &narrow, &rows(), TEMPERATURE, (&slopes).into()).unwrap();
         let near = |a: f64, b: f64| (a - b).abs() < 1e-4 * b.abs().max(1.0);
         let pairs = found.logps.iter().flatten().zip(scores.logps.iter().flatten());
         assert!(pairs.clone().count() > 0 && pairs.clone().all(|(a, b)| near(*a, *b)));
@@ -156,6 +203,7 @@ fn a_second_opinion_is_the_cpu_s_decoder_in_double_precision() {
         }
     }
     let other = weights::initialise(&configs()[0], 1, 0.1);
-    let refused = pass::in_double_precision(&configs()[1], &other, &rows(), TEMPERATURE, &[]);
+    let nothing: &[Vec<f64>] = &[];
+    let refused = pass::in_double_precision(&configs()[1], &other, &rows(), TEMPERATURE, nothing.into());
     assert!(refused.is_err());
 }

@@ -80,7 +80,7 @@ pub mod weights;
 
 pub use cache::{Decoding, NextTokens, RowId};
 pub use config::{Architecture, ModelConfig, ModelShape};
-pub use decoder::{Decoder, ForwardOptions, Tape, TokenScores, ValueHead, ValueTape, inverse};
+pub use decoder::{Cotangents, Decoder, ForwardOptions, Tape, TokenScores, ValueHead, ValueTape, inverse};
 pub use error::{Error, Result};
 pub use gradients::Gradients;
 pub use rows::{Rows, check_tokens};

@@ -108,15 +108,16 @@ impl Rows {
         self.offsets[i + 1] - self.offsets[i] - self.scored_from[i]
     }
 
-    /// Requires a number for every scored token.
+    /// The slopes of all scored tokens, row after row.
     ///
     /// # Panics
-    /// If there are more or fewer.
-    pub(crate) fn check_slopes(&self, slopes: &[Vec<f64>]) {
+    /// If there is not one for every scored token.
+    pub fn flat_slopes<'a>(&self, slopes: &'a [Vec<f64>]) -> impl Iterator<Item = f64> + use<'a> {
         assert_eq!(slopes.len(), self.len(), "rows of slopes");
         for (i, d) in slopes.iter().enumerate() {
             assert_eq!(d.len(), self.scored(i), "scored tokens of row {i}");
         }
+        slopes.iter().flatten().copied()
     }
 
     /// Position of every token in its row, its prefix included.

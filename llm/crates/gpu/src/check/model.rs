@@ -8,7 +8,7 @@ use grpo_lambda_decoder::model::weights::{Parameters, initialise};
 use grpo_lambda_decoder::model::{
     self,
     Architecture::{Qwen2, Qwen3},
-    Decoder, ForwardOptions, Gradients, ModelConfig, ModelShape, Rows, TokenScores,
+    Cotangents, Decoder, ForwardOptions, Gradients, ModelConfig, ModelShape, Rows, TokenScores,
 };
 use grpo_lambda_decoder::rng::{below, normal};
 use half::bf16;
@@ -27,13 +27,14 @@ use crate::weights::Weights;
 const ROUNDINGS: f64 = 12.0;
 const LAYERS: usize = 2;
 
-/// An implementation of a decoder: the scores of rows, and the gradient of the scored tokens' log-probabilities times these slopes, by name.
+/// An implementation of a decoder: the scores of rows, and the gradient of the scored tokens' log-probabilities and entropies times these
+/// cotangents, by name.
 pub type Reference<'a> = dyn Fn(
         &ModelConfig,
         &Parameters<f32>,
         &Rows,
         ForwardOptions,
-        &[Vec<f64>],
+        Cotangents<'_>,
     ) -> model::Result<(TokenScores, Parameters<f32>)>
     + 'a;
 
@@ -43,12 +44,12 @@ fn by_cpu(
     weights: &Parameters<f32>,
     rows: &Rows,
     options: ForwardOptions,
-    slopes: &[Vec<f64>],
+    cotangents: Cotangents<'_>,
 ) -> model::Result<(TokenScores, Parameters<f32>)> {
     let (decoder, mut gradients) =
         (Decoder::new(config.clone(), weights.clone())?, Gradients::new(config, |_| true));
     let (scores, tape) = decoder.forward(rows, options)?;
-    decoder.backward(tape, slopes, &mut gradients);
+    decoder.backward(tape, cotangents, &mut gradients);
     Ok((scores, std::mem::take(gradients.parameters())))
 }
 
@@ -72,7 +73,8 @@ pub(super) fn check_by(checker: &mut Checker, by: &str, reference: &Reference<'_
         ("normed heads", &normed, false),
         ("normed heads", &normed, true),
     ] {
-        let sizes = format!("{LAYERS} layers {model}{}{by}", if recompute { " recomputed" } else { "" });
+        let how = if recompute { " recomputed with entropy" } else { "" };
+        let sizes = format!("{LAYERS} layers {model}{how}{by}");
         checker.case("decoder", sizes, |c| in_one_error(decoder(c, config, recompute, reference)));
     }
 }
@@ -137,7 +139,11 @@ fn decoder(
         .map(|row| (0..rows.scored(row)).map(|t| (row as f64 - 1.5) * 0.3 + t as f64 * 0.1).collect())
         .collect();
 
-    let (scores, expected) = reference(config, &weights, &rows, options, &slopes)?;
+    // A bonus as small as those in use.
+    let bonus: Vec<Vec<f64>> = slopes.iter().map(|row| row.iter().map(|x| 0.1 * x).collect()).collect();
+    let cotangents = Cotangents { logps: &slopes, entropies: recompute.then_some(&bonus[..]) };
+
+    let (scores, expected) = reference(config, &weights, &rows, options, cotangents)?;
 
     let device = c.device().clone();
     let layout = Arc::new(Layout::new(config));
@@ -145,7 +151,7 @@ fn decoder(
     let gpu = GpuDecoder::new(c.kernels.clone(), layout.clone(), Budget::default());
     let gradients = OnDevice::weights(&device, &layout)?;
     let (found, tape) = gpu.forward(&own, &rows, options)?;
-    gpu.backward(&own, tape, &slopes, &gradients)?;
+    gpu.backward(&own, tape, cotangents, &gradients)?;
 
     // Errors of roundings one after the other add up as a random walk does; twice that, since later layers amplify them.
     let rounding = match c.kernels.dtype {

@@ -10,8 +10,8 @@ use super::array::{TestArray, single};
 use super::case::{Case, Checker, Result};
 use crate::kernels::{LogProb, LogProbBackward, Sample, SampleState, Status};
 
-/// Tokens and vocabulary; the last is that of Qwen2.5.
-const SIZES: [(usize, usize); 4] = [(1, 1), (4, 11), (2, 1029), (1, QWEN)];
+/// Tokens and vocabulary: of odd sizes, of whole vectors, and that of Qwen2.5.
+const SIZES: [(usize, usize); 5] = [(1, 1), (4, 11), (3, 44), (2, 1029), (1, QWEN)];
 /// Vocabularies of draws: of one token, and smaller and larger than a warp, a block, and the tokens of a thread.
 const VOCABULARIES: [usize; 5] = [1, 5, 70, 2100, QWEN];
 const QWEN: usize = 151_936;
@@ -26,11 +26,9 @@ pub(super) fn check(checker: &mut Checker) {
     for (n, vocabulary) in checker.extent.sizes(&SIZES) {
         for entropy in [false, true] {
             let what = format!("{n} x {vocabulary}{}", if entropy { " with entropy" } else { "" });
-            checker.case("log_prob", what, |c| log_prob(c, n, vocabulary, entropy));
+            checker.case("log_prob", &what, |c| log_prob(c, n, vocabulary, entropy));
+            checker.case("log_prob_backward", what, |c| log_prob_backward(c, n, vocabulary, entropy));
         }
-        checker.case("log_prob_backward", format!("{n} x {vocabulary}"), |c| {
-            log_prob_backward(c, n, vocabulary)
-        });
     }
     for vocabulary in checker.extent.sizes(&VOCABULARIES) {
         for (name, draw) in DRAWS {
@@ -106,27 +104,35 @@ fn log_prob(c: &mut Case<'_>, n: usize, vocabulary: usize, with_entropy: bool) -
     c.near(&out, LOGITS, &expected)
 }
 
-fn log_prob_backward(c: &mut Case<'_>, n: usize, vocabulary: usize) -> Result {
+fn log_prob_backward(c: &mut Case<'_>, n: usize, vocabulary: usize, with_entropy: bool) -> Result {
     let logits = logits(c, n, vocabulary)?;
     let (targets, slopes) = (c.below(n, vocabulary)?, c.random::<f32>(n)?);
+    let of_entropy = c.random::<f32>(n)?;
     let log_ps = log_ps(&logits.initial, vocabulary);
     let lines = logits.initial.chunks_exact(vocabulary).zip(log_ps.chunks_exact(vocabulary));
-    let saved = lines.flat_map(|(logits, log_ps)| [[0.0; 2], normaliser(logits, log_ps)].concat());
+    let saved =
+        lines.flat_map(|(logits, log_ps)| [[0.0, entropy(log_ps)], normaliser(logits, log_ps)].concat());
     let (saved, out) = (c.array::<f32>(saved.collect())?, c.blank(n * vocabulary)?);
     c.launch(LogProbBackward {
         logits: logits.ptr(),
         targets: targets.ptr(),
         saved: saved.ptr(),
         slopes: slopes.ptr(),
+        entropy_slopes: with_entropy.then(|| of_entropy.ptr()),
         dlogits: out.out(),
         tokens: n as u32,
         vocabulary: vocabulary as u32,
         inverse_temperature: INVERSE,
     })?;
-    let mut expected: Vec<f64> = log_ps.iter().map(|l| -l.exp()).collect();
-    for (t, line) in expected.chunks_exact_mut(vocabulary).enumerate() {
-        line[targets.whole()[t] as usize] += 1.0;
-        line.iter_mut().for_each(|x| *x *= slopes.initial[t] * f64::from(INVERSE));
+    let mut expected = Vec::new();
+    for (t, line) in log_ps.chunks_exact(vocabulary).enumerate() {
+        let (h, g) = (entropy(line), slopes.initial[t]);
+        let by_entropy = if with_entropy { of_entropy.initial[t] } else { 0.0 };
+        expected.extend(line.iter().enumerate().map(|(j, log_p)| {
+            let (p, hit) = (log_p.exp(), f64::from(u8::from(targets.whole()[t] as usize == j)));
+            let of_entropy = if p == 0.0 { 0.0 } else { p * (log_p + h) };
+            (g * (hit - p) - by_entropy * of_entropy) * f64::from(INVERSE)
+        }));
     }
     c.near(&out, LOGITS, &expected)
 }

@@ -25,18 +25,23 @@ KERNEL(1024, log_prob)(const float* logits, const u32* targets, float* out, u32 
   }
 }
 
-KERNEL(1024, log_prob_backward)(const float* logits, const u32* targets, const float* saved, const float* slopes, REAL* dlogits,
-                                u32 vocabulary, float inverse_temperature) {
+KERNEL(1024, log_prob_backward)(const float* logits, const u32* targets, const float* saved, const float* slopes,
+                                const float* entropy_slopes, REAL* dlogits, u32 vocabulary, float inverse_temperature) {
   const size_t at = (size_t)blockIdx.x * vocabulary;
   const u32 target = targets[blockIdx.x];
-  const float max = saved[4 * (size_t)blockIdx.x + 2], log_sum = saved[4 * (size_t)blockIdx.x + 3];
+  const float* four = saved + 4 * (size_t)blockIdx.x;
+  const float entropy = four[1], max = four[2], log_sum = four[3];
   const float g = slopes[blockIdx.x] * inverse_temperature;
+  const float h = entropy_slopes ? entropy_slopes[blockIdx.x] * inverse_temperature : 0.0f;
   const bool wide = vocabulary % 4 == 0 && aligned(logits) && aligned(dlogits);
   for (u32 i = 4 * threadIdx.x; i < vocabulary; i += 4 * blockDim.x) {
     Four v = get(logits + at, i, vocabulary, wide);
 #pragma unroll
     for (u32 j = 0; j < 4; j++) {
-      const float d = -g * expf(log_p(v.at[j], inverse_temperature, max, log_sum));
+      const float log = log_p(v.at[j], inverse_temperature, max, log_sum), p = expf(log);
+      // A probability of 0 moves nothing, whatever its logarithm.
+      const float slope = entropy_slopes && p > 0.0f ? g + h * (log + entropy) : g;
+      const float d = -slope * p;
       v.at[j] = i + j == target ? d + g : d;
     }
     put(dlogits + at, i, vocabulary, wide, v);

@@ -23,7 +23,7 @@ kernel! {
 }
 
 kernel! {
-    /// `dlogits = slope ((j = target) - p_j) / temperature`.
+    /// `dlogits = (slope ((j = target) - p_j) - entropy_slope p_j (ln p_j + H)) / temperature`.
     LogProbBackward "log_prob_backward" {
         read logits: f32[tokens, vocabulary],
         read targets: u32[tokens],
@@ -31,6 +31,8 @@ kernel! {
         read saved: f32[tokens, 4],
         /// The gradient of the loss with respect to the log-probabilities.
         read slopes: f32[tokens],
+        /// The gradient with respect to the entropies, which `saved` must have then.
+        read entropy_slopes: f32[tokens] or null,
         write dlogits: Real[tokens, vocabulary],
         size tokens: u32,
         pass vocabulary: u32,

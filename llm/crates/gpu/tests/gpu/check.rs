@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use grpo_lambda_decoder::model::config::FINAL_NORM;
 use grpo_lambda_decoder::model::weights::Parameters;
-use grpo_lambda_decoder::model::{Decoder, ForwardOptions, Gradients, ModelConfig, Rows};
+use grpo_lambda_decoder::model::{Cotangents, Decoder, ForwardOptions, Gradients, ModelConfig, Rows};
 use grpo_lambda_gpu::check::{self, Extent, Finding, OTHERS};
 use grpo_lambda_gpu::kernels::{declared, names, source};
 use grpo_lambda_gpu::{Device, Dtype};
@@ -120,11 +120,11 @@ fn a_second_opinion_that_differs_is_reported() {
                               weights: &Parameters<f32>,
                               rows: &Rows,
                               options: ForwardOptions,
-                              slopes: &[Vec<f64>]| {
+                              cotangents: Cotangents<'_>| {
             let (decoder, mut sums) =
                 (Decoder::new(config.clone(), weights.clone())?, Gradients::new(config, |_| true));
             let (mut scores, tape) = decoder.forward(rows, options)?;
-            decoder.backward(tape, slopes, &mut sums);
+            decoder.backward(tape, cotangents, &mut sums);
             scores.logps[0][0] += logp;
             let mut sums = std::mem::take(sums.parameters());
             sums.get_mut(FINAL_NORM).unwrap().data.iter_mut().for_each(|g| *g *= 1.0 + slope);

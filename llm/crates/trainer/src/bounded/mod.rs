@@ -8,6 +8,7 @@
 mod allocator;
 pub mod limits;
 
+use cpu_time::ProcessTime;
 use std::any::Any;
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};
@@ -27,7 +28,8 @@ pub struct Limits {
     /// Bytes of stack in use at any call of the allocator. The thread has `DEEPER` times as much, for recursion that calls it on the way back
     /// alone, such as giving up a nested value.
     pub stack: usize,
-    /// Time from start to end; `None` if it grows with a data set of the user's.
+    /// Time from start to end in which this process computes, so that a busy machine stops nothing; `None` if it grows with a data set of the
+    /// user's.
     pub time: Option<Duration>,
 }
 
@@ -96,7 +98,7 @@ pub fn run<T: Send + 'static>(
         theirs.owner.unpark();
     };
     drop(worker.jobs.send(Box::new(job)));
-    let begun = Instant::now();
+    let (begun, computed) = (Instant::now(), ProcessTime::now());
     loop {
         if let Ok(result) = done.try_recv() {
             worker.dismiss();
@@ -107,7 +109,8 @@ pub fn run<T: Send + 'static>(
             Some(Exceeded::Stack) => return Err(Stopped::Stack(limits.stack)),
             None => {}
         }
-        match limits.time.map(|time| (time, time.saturating_sub(begun.elapsed()))) {
+        let spent = begun.elapsed().min(computed.elapsed());
+        match limits.time.map(|time| (time, time.saturating_sub(spent))) {
             Some((time, Duration::ZERO)) => {
                 account.abandon();
                 return Err(Stopped::Time(time));

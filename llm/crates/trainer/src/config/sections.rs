@@ -232,7 +232,7 @@ section! {
         completions: usize = integer(1, 1 << 16), "9", "for methods that read values of steps (vine_ppo, spo_chain), the completions of the prefix before each step, whose mean reward is its value";
         step_start: Option<StepStart> = choice(&STEP_STARTS), "auto", "where steps start: after a line break, after every rl.segment tokens (interval), or after every rl.segment-th token of which the policy was unsure (a probability of at most method.sure, or 0.9); auto: unsure for spo_chain, else line";
         inner_updates: usize = integer(1, 1000), "1", "gradient steps per sampled batch (mu)";
-        entropy_coef: f64 = WEIGHT, "0", "coefficient of the entropy bonus: the loss loses this times the entropy of each token's distribution, reduced as the loss is (verl entropy_coeff, TRL entropy_coef); on the CPU only";
+        entropy_coef: f64 = WEIGHT, "0", "coefficient of the entropy bonus: the loss loses this times the entropy of each token's distribution, reduced as the loss is (verl entropy_coeff, TRL entropy_coef)";
         entropy_target: Option<f64> = ValueKind::Optional(&ValueKind::Positive), "none", "mean entropy of a rollout's tokens, in nats, up to which the bonus is on; after each step the coefficient rises by rl.entropy_delta at or below it and falls above it (Skywork-OR1, 0.2); none: the coefficient is fixed and always on";
         entropy_delta: f64 = ValueKind::Positive, "0.005", "change of an adaptive coefficient in a step";
         entropy_coef_max: f64 = ValueKind::Positive, "1", "largest adaptive coefficient; the smallest is 0";

@@ -61,7 +61,7 @@ pub fn step(
         sum = scores.logps.iter().flatten().fold(sum, |sum, logp| sum + logp);
         let dlogps: Vec<Vec<f64>> =
             scores.logps.iter().map(|row| vec![-1.0 / tokens as f64; row.len()]).collect();
-        engine.backward(tape, &dlogps)?;
+        engine.backward(tape, (&dlogps).into())?;
     }
     let update = engine.step(rate)?;
     Ok(SftReport { loss: -sum / tokens as f64, tokens, update })

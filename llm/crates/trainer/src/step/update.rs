@@ -8,7 +8,7 @@ use grpo_lambda::learner::{self, Policy, Scored};
 use grpo_lambda::methods::{Credit, Method};
 use grpo_lambda::metrics::Metrics;
 use grpo_lambda_decoder::mismatch::Mismatch;
-use grpo_lambda_decoder::model::ForwardOptions;
+use grpo_lambda_decoder::model::{Cotangents, ForwardOptions};
 use grpo_lambda_decoder::optim::StepOutcome;
 
 use super::critic::{CriticReport, Targets};
@@ -126,6 +126,11 @@ impl<'a> LlmPolicy<'a> {
         self.mismatch.set(mismatch);
         Ok(())
     }
+
+    fn propagate(&mut self, tape: Tape, cotangents: Cotangents<'_>) -> Result<(), PolicyError> {
+        let backward = || Ok(self.engine.backward(tape, cotangents)?);
+        observed(self.context.observer, Phase::Backward, backward)
+    }
 }
 
 impl Policy for LlmPolicy<'_> {
@@ -161,8 +166,7 @@ impl Policy for LlmPolicy<'_> {
     }
 
     fn backward(&mut self, tape: Tape, dlogps: &[Vec<f64>]) -> Result<(), PolicyError> {
-        let backward = || Ok(self.engine.backward(tape, dlogps)?);
-        observed(self.context.observer, Phase::Backward, backward)
+        self.propagate(tape, dlogps.into())
     }
 
     /// The bonus is reduced as the loss is: `L = sum_t w_t (l_t - c H_t)`.
@@ -173,12 +177,11 @@ impl Policy for LlmPolicy<'_> {
         credits: &[Credit],
     ) -> Result<(), PolicyError> {
         if self.entropy == 0.0 {
-            return self.backward(tape, dlogps);
+            return self.propagate(tape, dlogps.into());
         }
         let slopes = |credit: &Credit| credit.weights.iter().map(|w| -self.entropy * w).collect();
         let dentropies: Vec<Vec<f64>> = credits.iter().map(slopes).collect();
-        let backward = || Ok(self.engine.backward_with_entropy(tape, dlogps, &dentropies)?);
-        observed(self.context.observer, Phase::Backward, backward)
+        self.propagate(tape, Cotangents { logps: dlogps, entropies: Some(&dentropies) })
     }
 
     fn step(&mut self) -> Result<(), PolicyError> {

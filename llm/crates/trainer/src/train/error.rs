@@ -79,11 +79,6 @@ pub enum TrainError {
         "method.name={method}: {extra_inputs} is only supported by our own decoder on the CPU; set engine=own device=cpu"
     )]
     NotByCandle { method: String, extra_inputs: &'static str },
-    #[error(
-        "rl.entropy_coef, rl.entropy_target: the entropy bonus is only supported by our own decoder on the CPU, not {0}; set engine=own device=cpu, \
-         or leave both out"
-    )]
-    EntropyOnTheCpuOnly(String),
     /// Settings of the method's extra inputs that this model cannot take.
     #[error(transparent)]
     InputSetting(#[from] InputSettingError),
@@ -134,7 +129,6 @@ impl TrainError {
             | TrainError::Device(_)
             | TrainError::OnTheCpuOnly { .. }
             | TrainError::NotByCandle { .. }
-            | TrainError::EntropyOnTheCpuOnly(_)
             | TrainError::InputSetting(_) => true,
             TrainError::Rl { source: PolicyError::Rollout(e), .. }
             | TrainError::Eval(EvalError::Rollout(e)) => too_long(e),

@@ -57,9 +57,6 @@ pub(super) fn refuse_elsewhere(config: &Config, device: &ComputeDevice) -> Resul
     if matches!(device, ComputeDevice::Cpu) {
         return Ok(());
     }
-    if config.rl.entropy_coef != 0.0 || config.rl.entropy_target.is_some() {
-        return Err(TrainError::EntropyOnTheCpuOnly(device.describe()));
-    }
     let asked =
         config.configured().extra_inputs().into_iter().find(|kind| extra_inputs::is_of_the_cpu(*kind));
     let Some(kind) = asked else { return Ok(()) };

@@ -47,6 +47,16 @@ fn too_much_time_is_refused() {
 }
 
 #[test]
+fn waiting_is_no_work_and_counts_for_nothing() {
+    let limits = Limits { time: Some(Duration::from_millis(20)), ..SMALL };
+    let waited = run(limits, || {
+        thread::sleep(Duration::from_millis(200));
+        7
+    });
+    assert_eq!(waited.expect("what waits does not compute"), 7);
+}
+
+#[test]
 fn a_panic_is_an_error_on_one_line_and_a_deep_recursion_none() {
     let stopped = run(SMALL, || panic!("two\n  lines"));
     let stopped: Result<(), Stopped> = stopped;

@@ -200,12 +200,4 @@ mod tests {
             assert!(counterparts[0].ends_with(", K = 8"), "{}", counterparts[0]);
         }
     }
-
-    #[test]
-    fn tasks_have_names_of_their_own_and_something_to_learn() {
-        let tasks = named(true).unwrap();
-        let names: Vec<&str> = tasks.iter().map(|t| t.name.as_str()).collect();
-        assert_eq!(distinct(&names).len(), names.len());
-        assert!(tasks.iter().all(|t| t.start_j < 0.9 * t.best && t.tree.reward_kind() == RewardKind::Binary));
-    }
 }

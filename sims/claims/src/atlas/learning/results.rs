@@ -60,7 +60,7 @@ impl Trainer<'_> {
     }
 }
 
-/// Competitors, tasks, and every competitor's runs on every task at its own best rate.
+/// Competitors, tasks, and every competitor's runs on every task at its tuned rate.
 pub(super) struct TrainingResults {
     /// On what is learned.
     pub(super) tasks: Vec<Task>,

@@ -37,7 +37,9 @@ impl Outcome {
 /// Adds a comparison: its interval and its corrected p.
 fn with(finding: Finding, n: &Numbers, [method, with]: [&str; 2], d: &Difference) -> Finding {
     let name = format!("{} minus {}", n.label(method), n.label(with));
-    finding.interval(name.clone(), d.interval).value(format!("{name}: corrected p"), d.corrected)
+    finding
+        .interval(format!("{name}: difference"), d.interval)
+        .value(format!("{name}: corrected p"), d.corrected)
 }
 
 /// A prediction with the comparisons that decide it, each with true if it is said to be a gain.
@@ -117,7 +119,7 @@ fn gain(n: &Numbers, key: &str, statement: &str, pair: [&str; 2]) -> Option<Find
     Some(with(claim(key, statement).verdict(verdict), n, pair, d))
 }
 
-/// The verdict on "gains" by the reading of a difference and by its interval.
+/// The verdict on "gains" from the verdict on a difference and its interval.
 pub(in crate::experiments) fn verdict_on_gain(d: &Difference, effect: Effect, margin: f64) -> Verdict {
     match (effect, Shown::by_interval(d.interval)) {
         (Effect::Equivalent, _) => Verdict::Fails(format!("the two are equivalent within {margin}")),

@@ -38,8 +38,8 @@ fn turns(n: &Numbers) -> Finding {
     .holds_when(
         !kept,
         changed(&traced) && changed(&real),
-        "rewards are not binary, or token weights differ between responses (a trace and varying lengths); else the \
-         prompt only counts less",
+        "rewards are not binary, or token weights differ between responses, as with a trace and varying lengths; \
+         elsewhere the prompt's whole update gets shorter",
         "the direction is kept with traces, or with real rewards",
     )
     .value("MDPs with binary rewards", n.effects.iter().filter(|t| t.binary() && t.uniform()).count())
@@ -61,7 +61,7 @@ fn raises_j(n: &Numbers) -> Finding {
     )
     .holds_or(
         clamped.as_ref().is_some_and(|c| c.0 > 0.0),
-        "the push the clamp leaves over is weighted by traces that grow with the response's length",
+        "the clamp leaves a push upwards, which the trace multiplies by a weight that grows with the length",
     )
     .value("lowest cosine with ∇J, clamped", clamped)
     .value("unclamped", lowest(|t| t.unclamped_with_gradient))

@@ -17,6 +17,16 @@ fn place(cell: &Outcome) -> String {
     format!("{}, {}, {} of the best rate", policy(cell.shared), cell.kind.name(), cell.ratio)
 }
 
+/// The multiples of the best rate of some settings, by optimiser.
+fn multiples(cells: &[&Outcome]) -> String {
+    let of_kind = |kind: Kind| {
+        let own = cells.iter().filter(|c| c.kind == kind);
+        let ratios: Vec<String> = own.map(|c| c.ratio.to_string()).collect();
+        (!ratios.is_empty()).then(|| format!("{} times the best with {}", ratios.join(" or "), kind.name()))
+    };
+    [Kind::Sgd, Kind::AdamW].into_iter().filter_map(of_kind).collect::<Vec<_>>().join(", ")
+}
+
 /// Shows the gains of some arms with a policy.
 fn showing(finding: Finding, shared: bool, arms: &[usize]) -> Finding {
     let columns =
@@ -61,7 +71,7 @@ fn helps(n: &Numbers) -> Finding {
     let shown: Vec<Shown> = all.iter().map(|c| of_clamp(c)).collect();
     let no = Shown::Loss.count(&shown);
     let yes = all.iter().filter(|c| of_clamp(c) == Shown::Gain);
-    let places = yes.map(|c| place(c)).collect::<Vec<_>>().join("; ");
+    let places: Vec<&Outcome> = yes.copied().collect();
     let worst =
         all.iter().min_by(|a, b| a.gain[CLAMPED].interval.mid.total_cmp(&b.gain[CLAMPED].interval.mid));
     let finding = Finding::new(
@@ -69,7 +79,7 @@ fn helps(n: &Numbers) -> Finding {
         "The clamp helps a policy that answers many prompts from shared parameters",
         gains_everywhere(
             &shown,
-            format!("{places}; it hurts in {no} of {} settings", all.len()),
+            format!("the rate is {}; it hurts in {no} of {} settings", multiples(&places), all.len()),
             format!(
                 "it helps in none of {} settings after Holm's correction and hurts in {no}, the least gain at {}",
                 all.len(),

@@ -52,8 +52,8 @@ fn helps(n: &Numbers) -> Finding {
     let verdict = gains_everywhere(
         &shown,
         format!(
-            "{}; {up} of {all} settings after Holm's correction; it solves fewer in {down}",
-            places.join(", ")
+            "the setting is {}, {up} of {all} after Holm's correction; it solves fewer in {down}",
+            places.join(" or ")
         ),
         format!("in none of {all} settings after Holm's correction; it solves fewer in {down}"),
     );
@@ -81,7 +81,11 @@ fn at_chosen_rates(
     let gaining = n.nested.iter().zip(&shown).filter(|(_, s)| **s == Shown::Gain);
     let optimisers: Vec<&str> = gaining.map(|(o, _)| o.optimiser.as_str()).collect();
     claim
-        .verdict(gains_everywhere(&shown, optimisers.join(", "), counterexample))
+        .verdict(gains_everywhere(
+            &shown,
+            format!("the optimiser is {}", optimisers.join(" or ")),
+            counterexample,
+        ))
         .rows("overall", &[&["optimiser", "gain_of"], &GAIN[..]].concat())
         .only("gain_of", names)
 }

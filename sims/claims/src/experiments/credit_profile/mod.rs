@@ -4,7 +4,7 @@ mod shown;
 
 use crate::experiment::{Context, Experiment, Parts};
 use crate::experiments::common::mdp::{evaluate, group, on_policy_weights};
-use crate::experiments::common::{average, difference, gap, largest, mean, norm};
+use crate::experiments::common::{average, difference, norm};
 use grpo_lambda::trace::Style;
 use serde::Serialize;
 use shown::{figures, findings, tables};
@@ -25,7 +25,6 @@ const LEN: usize = 256;
 const FLAT: f64 = -0.5;
 
 struct Numbers {
-    variants: Vec<Weighed>,
     sizes: Vec<GradientSize>,
     /// Weights at `T = LEN`, `λ = Q`.
     trace: Vec<f64>,
@@ -36,14 +35,6 @@ struct Numbers {
     weight: Vec<f64>,
     /// The profiles that are drawn.
     by_length: Vec<Profile>,
-}
-
-/// The weights of one variant at `T = LEN`.
-struct Weighed {
-    variant: Variant,
-    weights: Vec<f64>,
-    /// The largest difference of the weights from the closed form, relative to the largest weight.
-    error: f64,
 }
 
 /// The size of the policy gradient at one length, against GRPO's.
@@ -60,9 +51,6 @@ struct GradientSize {
     /// The norm of the KL gradient over GRPO's.
     #[serde(rename = "kl_gradient_over_grpo")]
     kl: f64,
-    /// The largest difference of the weights from geometric sums, relative to the first weight.
-    #[serde(skip)]
-    error: f64,
 }
 
 /// The weights of a variant over the tokens of a response.
@@ -74,18 +62,9 @@ struct Profile {
 
 fn measure(context: &Context) -> anyhow::Result<Numbers> {
     let logps = ragged_logps(LEN);
-    let every = Variant::every();
-    let mut variants = Vec::new();
-    for (i, variant) in every.iter().enumerate() {
-        variants.push(Weighed::new(variant, &logps)?);
-        if i % 32 == 0 {
-            (context.progress)(0.6 * i as f64 / every.len() as f64, "variants");
-        }
-    }
     let sizes = sizes()?;
     (context.progress)(0.8, "profiles");
     Ok(Numbers {
-        variants,
         sizes,
         trace: on_policy_weights(&format!("lambda={Q}"), &logps)?,
         both: on_policy_weights(&format!("lambda={Q} style=both"), &logps)?,
@@ -98,15 +77,6 @@ fn measure(context: &Context) -> anyhow::Result<Numbers> {
 /// Log-probabilities between about -0.02 and -2.3; neighbours differ.
 fn ragged_logps(len: usize) -> Vec<f64> {
     (0..len).map(|t| -0.02 - 0.19 * ((5 * t) % 13) as f64).collect()
-}
-
-impl Weighed {
-    fn new(variant: &Variant, logps: &[f64]) -> anyhow::Result<Weighed> {
-        let weights = on_policy_weights(&variant.settings(), logps)?;
-        let predicted = variant.closed_form(logps);
-        let error = gap(&weights, &predicted) / largest(predicted.iter().map(|w| w.abs()));
-        Ok(Weighed { variant: variant.clone(), weights, error })
-    }
 }
 
 fn sizes() -> anyhow::Result<Vec<GradientSize>> {
@@ -123,13 +93,11 @@ fn sizes() -> anyhow::Result<Vec<GradientSize>> {
 
 impl GradientSize {
     fn new(style: Style, lambda: f64, len: usize) -> anyhow::Result<GradientSize> {
-        let formula = geometric_sums(style, lambda, len);
         let style = match style {
             Style::Recent => "recent",
             Style::Both => "both",
         };
         let settings = format!("lambda={lambda} style={style}");
-        let weights = on_policy_weights(&settings, &ragged_logps(len))?;
         let [policy, kl] = gradient_norms("grpo_lambda", &format!("clamp=none {settings}"), len)?;
         let [of_grpo, kl_of_grpo] = gradient_norms("grpo", "reduction=token_mean", len)?;
         let factor = policy / of_grpo;
@@ -140,21 +108,8 @@ impl GradientSize {
             factor,
             effective_beta: BETA / factor,
             kl: kl / kl_of_grpo,
-            error: gap(&weights, &formula) / formula[0],
         })
     }
-}
-
-/// The column sums of a trace matrix in closed form.
-fn geometric_sums(style: Style, lambda: f64, len: usize) -> Vec<f64> {
-    let sum = |n: usize| (1.0 - lambda.powi(n as i32)) / (1.0 - lambda);
-    let column = |k: usize| match style {
-        Style::Recent => sum(len - k),
-        Style::Both => {
-            sum(k.min(len - 1 - k) + 1) + (len - 1).saturating_sub(2 * k) as f64 * lambda.powi(k as i32)
-        }
-    };
-    (0..len).map(column).collect()
 }
 
 /// The mean absolute component of the policy gradient of one response, and the Euclidean norm of its KL gradient.
@@ -191,97 +146,3 @@ fn by_length() -> anyhow::Result<Vec<Profile>> {
 
 /// `γλ` of every variant.
 pub(super) const Q: f64 = 0.99;
-
-#[derive(Clone)]
-pub(super) struct Variant {
-    both: bool,
-    pub(super) matrix: &'static str,
-    pub(super) normalise: &'static str,
-    terminal: bool,
-    /// `None` for the trace update; else the variant of the soft clamp, and true if the gradient flows through it.
-    pub(super) weight: Option<(&'static str, bool)>,
-}
-
-impl Variant {
-    pub(super) fn every() -> Vec<Variant> {
-        let mut all = Vec::new();
-        let soft =
-            ["matrix", "elementwise", "inner"].into_iter().flat_map(|r| [Some((r, true)), Some((r, false))]);
-        for weight in std::iter::once(None).chain(soft) {
-            for both in [false, true] {
-                for matrix in ["equation", "row_index", "as_printed"] {
-                    for normalise in ["none", "rows", "mean"] {
-                        for terminal in [false, true] {
-                            all.push(Variant { both, matrix, normalise, terminal, weight });
-                        }
-                    }
-                }
-            }
-        }
-        all
-    }
-
-    pub(super) fn settings(&self) -> String {
-        let update = match self.weight {
-            None => "update=trace".to_owned(),
-            Some((variant, gradient)) => {
-                format!("update=weight soft_clamp={variant} soft_gradient={gradient}")
-            }
-        };
-        format!(
-            "lambda={Q} style={} matrix={} normalise={} delta={} {update}",
-            if self.both { "both" } else { "recent" },
-            self.matrix,
-            self.normalise,
-            if self.terminal { "terminal" } else { "constant" }
-        )
-    }
-
-    /// The weights from formulas alone, with the matrix written out: nothing of the crate's traces is used.
-    pub(super) fn closed_form(&self, logps: &[f64]) -> Vec<f64> {
-        let len = logps.len();
-        let m = self.trace_matrix(len);
-        let delta: Vec<f64> = (0..len).map(|t| f64::from(!self.terminal || t + 1 == len)).collect();
-        let column = |k: usize, y: &[f64]| (0..len).map(|t| m[t][k] * y[t]).sum::<f64>();
-        let weight = |k: usize| match self.weight {
-            None => column(k, &delta),
-            Some((variant, gradient)) => {
-                // v = 1 + σ(log π - 1) and v' = σ (1 - σ)
-                let sigma = |t: usize| 1.0 / (1.0 + (1.0 - logps[t]).exp());
-                let (v, slope) = (|t| 1.0 + sigma(t), |t| sigma(t) * (1.0 - sigma(t)));
-                let row_sum = |t: usize| m[t].iter().sum::<f64>();
-                let (front, through) = match variant {
-                    "matrix" => ((0..len).map(|j| m[k][j] * v(j)).sum(), column(k, &delta)),
-                    "elementwise" => (row_sum(k) * v(k), row_sum(k) * delta[k]),
-                    // The inner product.
-                    _ => ((0..len).map(|t| row_sum(t) * v(t)).sum(), row_sum(k) * delta.iter().sum::<f64>()),
-                };
-                delta[k] * front + f64::from(gradient) * slope(k) * through
-            }
-        };
-        let weights: Vec<f64> = (0..len).map(weight).collect();
-        let mass = if self.normalise == "mean" { mean(&weights) } else { 1.0 };
-        weights.iter().map(|w| w / mass).collect()
-    }
-
-    /// The matrix of the trace, its rows normalised if the variant says so.
-    fn trace_matrix(&self, len: usize) -> Vec<Vec<f64>> {
-        let power = |n: usize| Q.powi(n as i32);
-        let entry = |t: usize, k: usize| match (self.matrix, self.both) {
-            _ if k > t => 0.0,
-            _ if k == t => 1.0,
-            ("as_printed", false) => power(len - 1 - k),
-            ("as_printed", true) => power(len - 1 - k).max(power(k)),
-            (_, false) => power(t - k),
-            (_, true) => power(t - k).max(power(k)),
-        };
-        let mut m: Vec<Vec<f64>> = (0..len).map(|t| (0..len).map(|k| entry(t, k)).collect()).collect();
-        if self.normalise == "rows" {
-            for row in &mut m {
-                let sum: f64 = row.iter().sum();
-                row.iter_mut().for_each(|x| *x /= sum);
-            }
-        }
-        m
-    }
-}

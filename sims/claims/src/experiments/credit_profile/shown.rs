@@ -1,26 +1,17 @@
 //! Findings, tables and figures.
 
-use super::{BETA, GradientSize, LEN, Numbers, Q, Weighed};
-use crate::experiment::{CASES, Finding};
+use super::{BETA, GradientSize, LEN, Numbers, Q};
+use crate::experiment::Finding;
 use crate::experiments::common::chart::chart;
 use crate::experiments::common::claim::{claim, quoted};
-use crate::experiments::common::record::{Record, table};
-use crate::experiments::common::{EXACT, extremes, gap, indexed, largest, mean, rounding_error, short};
+use crate::experiments::common::{EXACT, extremes, gap, indexed, rounding_error, short};
 use crate::figure::{Axis, Figure};
 use crate::sentences::SentenceId;
 use grpo_lambda_stats::table::Table;
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
-    let all: [fn(&Numbers) -> Finding; 8] = [
-        same_reweighting,
-        decay,
-        larger_gradients,
-        kl_grows_along,
-        early_as_late,
-        td_errors,
-        unit_mean,
-        closed_form,
-    ];
+    let all: [fn(&Numbers) -> Finding; 6] =
+        [same_reweighting, decay, larger_gradients, kl_grows_along, early_as_late, td_errors];
     all.map(|finding| finding(n)).into()
 }
 
@@ -121,33 +112,8 @@ fn td_errors(n: &Numbers) -> Finding {
     .value("with a constant δ", [n.trace[0], n.trace[LEN - 1]])
 }
 
-fn unit_mean(n: &Numbers) -> Finding {
-    let normalised = n.variants.iter().filter(|r| r.variant.normalise == "mean");
-    let off = largest(normalised.map(|r| (mean(&r.weights) - 1.0).abs()));
-    claim("unit_mean", "Our setting normalise=mean makes the on-policy weights average 1").identity(off)
-}
-
-fn closed_form(n: &Numbers) -> Finding {
-    let worst = largest(n.variants.iter().map(|r| r.error));
-    let geometric = largest(n.sizes.iter().map(|s| s.error));
-    claim("closed_form", "The on-policy weights of every variant equal its closed form")
-        .all_within(1e-11, worst.max(geometric))
-        .value("variants", n.variants.len())
-        .value("largest error relative to the largest weight", rounding_error(worst))
-        .value("of geometric sums, T up to 2048", rounding_error(geometric))
-}
-
 pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
-    let variant = |Weighed { variant, weights, error }: &Weighed| {
-        Record::default()
-            .with("variant", variant.settings())
-            .with("c_0", weights[0])
-            .with("c_T/2", weights[LEN / 2])
-            .with("c_T-1", weights[LEN - 1])
-            .with("mean", mean(weights))
-            .with("relative_error_of_closed_form", *error)
-    };
-    vec![(CASES.into(), table(n.variants.iter().map(variant))), (String::new(), Table::from_rows(&n.sizes))]
+    vec![(String::new(), Table::from_rows(&n.sizes))]
 }
 
 pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
@@ -206,7 +172,6 @@ fn scale(n: &Numbers) -> Figure {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Variant, Weighed};
     use super::*;
     use crate::experiments::common::{words, words_after};
 
@@ -215,9 +180,7 @@ mod tests {
         let size =
             |tokens| GradientSize { tokens, lambda: 0.99, factor: 2.0, kl: 2.0, ..GradientSize::default() };
         let ones = || vec![1.0; LEN];
-        let weighed = |variant| Weighed { variant, weights: ones(), error: 0.0 };
         Numbers {
-            variants: Variant::every().into_iter().map(weighed).collect(),
             sizes: [256, 768].map(size).into(),
             trace: ones(),
             both: ones(),
@@ -229,7 +192,7 @@ mod tests {
 
     #[test]
     fn all_hold_where_the_numbers_are_as_claimed() {
-        assert_eq!(words(&findings(&as_claimed())), ["Holds"; 8]);
+        assert_eq!(words(&findings(&as_claimed())), ["Holds"; 6]);
     }
 
     #[test]
@@ -244,7 +207,5 @@ mod tests {
         assert_eq!(failing(|n| n.sizes.iter_mut().for_each(|s| s.kl = 1.0)), [3]);
         assert_eq!(failing(|n| n.both[0] = 256.0), [4]);
         assert_eq!(failing(|n| n.terminal[0] = 1.0), [5]);
-        assert_eq!(failing(|n| n.variants.iter_mut().for_each(|r| r.weights[0] = 2.0)), [6]);
-        assert_eq!(failing(|n| n.sizes[1].error = 1e-3), [7]);
     }
 }

@@ -3,7 +3,7 @@
 use super::{ESTIMATORS, K1, divergence, forward, moments, reverse, value};
 use crate::experiments::common::mdp::{Mdp, method};
 use crate::experiments::common::record::bounded;
-use crate::experiments::common::{cosine, difference, gap, largest, norm, quantile};
+use crate::experiments::common::{cosine, difference, gap, norm, quantile};
 use grpo_lambda::kl::Kl;
 use grpo_lambda_mdp::expected::{Situation, implied};
 use grpo_lambda_mdp::zoo::full_tree;
@@ -135,29 +135,6 @@ impl AtScale {
             variance_ratio: quantile(&values(|s| s.variance_ratio), 0.5),
         }
     }
-}
-
-/// Actions drawn from another policy than the one being updated: relative errors of the expected gradients.
-pub(super) struct OffPolicy {
-    pub(super) triples: usize,
-    pub(super) ratio_k3: f64,
-    /// The medians of k1, k2 and k3.
-    pub(super) medians: [f64; 3],
-}
-
-pub(super) fn off_policy(triples: usize, seed: u64) -> anyhow::Result<OffPolicy> {
-    let mut errors: [Vec<f64>; 4] = Default::default();
-    for i in 0..triples {
-        let Pair { pi, reference } = Pair::random(seed.wrapping_add(i as u64), 1.0)?;
-        let old = Pair::random(seed.wrapping_add(77_777 + i as u64), 1.0)?.pi;
-        let want = reverse(&pi, &reference);
-        for (errors, (_, kl)) in errors.iter_mut().zip(ESTIMATORS) {
-            let mean = moments(kl, &pi, &old, &reference).0;
-            errors.push(norm(&difference(&mean, &want)) / norm(&want));
-        }
-    }
-    let [k1, k2, k3, ratio_k3] = errors;
-    Ok(OffPolicy { triples, ratio_k3: largest(ratio_k3), medians: [k1, k2, k3].map(|e| quantile(&e, 0.5)) })
 }
 
 pub(super) const MDPS: [&str; 7] =

@@ -13,7 +13,7 @@ mod shown;
 use crate::experiment::{Context, Experiment, Parts};
 use crate::experiments::common::{EXACT, cosine, difference, gap, norm};
 use grpo_lambda::kl::Kl;
-use measure::{OffPolicy, Responses, States, off_policy, responses, states};
+use measure::{Responses, States, responses, states};
 use shown::{figures, findings, tables};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
@@ -28,7 +28,6 @@ pub(super) static EXPERIMENT: Experiment = Experiment {
 struct Numbers {
     states: States,
     hand: Hand,
-    off_policy: OffPolicy,
     responses: Responses,
 }
 
@@ -38,7 +37,7 @@ fn measure(context: &Context) -> anyhow::Result<Numbers> {
     let states = states(pairs, context.seed)?;
     (context.progress)(0.5, "responses");
     let responses = responses(context.seed)?;
-    Ok(Numbers { states, hand: hand(), off_policy: off_policy(pairs, context.seed)?, responses })
+    Ok(Numbers { states, hand: hand(), responses })
 }
 
 const ESTIMATORS: [(&str, Kl); 4] =

@@ -5,13 +5,13 @@ use super::{Gradient, Numbers};
 use crate::experiment::Finding;
 use crate::experiments::common::claim::claim;
 use crate::experiments::common::record::{Record, table};
-use crate::experiments::common::{EXACT, extremes, indexed, largest, rounding_error, short};
+use crate::experiments::common::{EXACT, extremes, indexed, largest, rounding_error};
 use crate::figure::{Axis, Figure, Panel, Style};
 use grpo_lambda_stats::table::Table;
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
-    let all: [fn(&Numbers) -> Finding; 7] =
-        [k3_as_loss, worked_table, identities, off_policy, sign_of_beta, summed_over_visits, whole_responses];
+    let all: [fn(&Numbers) -> Finding; 6] =
+        [k3_as_loss, worked_table, identities, sign_of_beta, summed_over_visits, whole_responses];
     all.map(|finding| finding(n)).into()
 }
 
@@ -52,19 +52,6 @@ fn identities(n: &Numbers) -> Finding {
     finding.note("log ref - log π (seen in public code) is -k1: expectation 0, sign wrong sample by sample.")
 }
 
-fn off_policy(n: &Numbers) -> Finding {
-    let ratio_k3 = n.off_policy.ratio_k3;
-    let [k1, k2, k3] = n.off_policy.medians;
-    claim(
-        "off_policy",
-        "ratio·k3 stays exact when the sampling policy is another one (unclipped); k2 does not",
-    )
-    .holds_or(ratio_k3 < 1e-9 && k2 > 1e-3, "ratio·k3 has an error, or k2 has none")
-    .value("random triples (π, π_old, ref)", n.off_policy.triples)
-    .value("largest relative error of ratio_k3", rounding_error(ratio_k3))
-    .value("median relative errors of k1, k2 and k3", [k1, k2, k3].map(short))
-}
-
 /// The least and the greatest cosine of an estimator over the MDPs.
 fn range(n: &Numbers, estimator: &str, cosine: fn(&Row) -> Option<f64>) -> [f64; 2] {
     extremes(n.responses.rows.iter().filter(|r| r.estimator == estimator).filter_map(cosine)).into()
@@ -96,8 +83,8 @@ fn summed_over_visits(n: &Numbers) -> Finding {
 fn whole_responses(n: &Numbers) -> Finding {
     let k2 = range(n, "k2", |r| r.reverse);
     let (k3, k3_forward) = (range(n, "k3", |r| r.reverse), range(n, "k3", |r| r.forward));
-    let condition = "responses have one choice, or the visits d(s) are held fixed: a loss per token lacks the term by \
-        which a token leads to states with more or less KL, and k3 weighs states by d of π, not of ref";
+    let condition = "responses have one choice, or the visits d(s) are held fixed: a loss per token does not \
+        see that a token leads to states with more or less KL, and k3 weighs states by the visits of π, not of ref";
     claim(
         "whole_responses",
         "On whole responses, k2 and ratio·k3 in the loss give ∇KL(π||ref), and k3 gives ∇KL(ref||π), of the \
@@ -202,7 +189,7 @@ fn whole(n: &Numbers) -> Panel {
 
 #[cfg(test)]
 mod tests {
-    use super::super::measure::{OffPolicy, Responses, States};
+    use super::super::measure::{Responses, States};
     use super::super::{ESTIMATORS, Hand};
     use super::*;
     use crate::experiments::common::words_after;
@@ -220,7 +207,6 @@ mod tests {
         Numbers {
             states: States { pairs: 8, lowest: (1.0, 0.0), ..States::default() },
             hand: Hand { published_cosine: 0.8, ..Hand::default() },
-            off_policy: OffPolicy { triples: 1, ratio_k3: 0.0, medians: [0.5; 3] },
             responses: Responses { rows: ESTIMATORS.map(row).into(), gradient_check: 0.0 },
         }
     }
@@ -229,14 +215,12 @@ mod tests {
     fn each_verdict_follows_its_own_numbers() {
         let verdicts = |change| words_after(as_claimed(), findings, change);
         let [h, w, f] = ["Holds", "Holds when", "Fails"];
-        assert_eq!(verdicts(|_| {}), [h, h, h, h, w, h, h]);
+        assert_eq!(verdicts(|_| {}), [h, h, h, w, h, h]);
         assert_eq!(verdicts(|n| n.states.lowest = (0.3, 1.0))[0], f);
         assert_eq!(verdicts(|n| n.hand.off = 0.01)[1], f);
         assert_eq!(verdicts(|n| n.states.identities[3] = 0.01)[2], f);
-        assert_eq!(verdicts(|n| n.off_policy.ratio_k3 = 0.1)[3], f);
-        assert_eq!(verdicts(|n| n.off_policy.medians[1] = 0.0)[3], f, "k2 would stay exact, too");
-        assert_eq!(verdicts(|n| n.responses.rows[2].reverse = Some(-0.2))[4], f);
-        assert_eq!(verdicts(|n| n.responses.rows[1].off = 0.1)[5], f);
-        assert_eq!(verdicts(|n| n.responses.rows[2].forward = Some(0.9))[6], w);
+        assert_eq!(verdicts(|n| n.responses.rows[2].reverse = Some(-0.2))[3], f);
+        assert_eq!(verdicts(|n| n.responses.rows[1].off = 0.1)[4], f);
+        assert_eq!(verdicts(|n| n.responses.rows[2].forward = Some(0.9))[5], w);
     }
 }

@@ -10,11 +10,10 @@
 mod shown;
 
 use crate::experiment::{Context, Experiment, Parts};
-use crate::experiments::common::mdp::{Mdp, method, random_mdps};
+use crate::experiments::common::mdp::{Mdp, random_mdps};
 use crate::experiments::common::{EXACT, difference, gap, largest, norm};
 use crate::sentences::SentenceId;
 use grpo_lambda::advantage::gae;
-use grpo_lambda_mdp::expected::{Situation, implied};
 use grpo_lambda_mdp::zoo::Random;
 use grpo_lambda_mdp::{Oracle, Tabular, Target};
 use shown::{figures, findings, tables};
@@ -40,7 +39,6 @@ struct Numbers {
     /// `[critic][mdp]`.
     curves: Vec<Vec<Curve>>,
     exact: ExactCritic,
-    constant: ConstantCritic,
 }
 
 impl Numbers {
@@ -99,20 +97,9 @@ struct ExactCritic {
     fall: f64,
 }
 
-struct ConstantCritic {
-    /// The largest gap between `A_t` at λ = 1 and `r - V0`.
-    advantage: f64,
-    /// The largest gap between the expected updates of GRPO-lambda with the TD errors of a constant critic at λ = 1 and
-    /// of centred GRPO.
-    update: f64,
-    /// The least share of tokens before the last that λ = 0 gives no credit.
-    silent: f64,
-}
-
 fn measure(context: &Context) -> anyhow::Result<Numbers> {
     let random = if context.full { 1000 } else { 200 };
     let mut mdps = random_mdps(random, context.seed, Random { horizon: 4, ..Random::default() })?;
-    let constant = ConstantCritic::new(&mdps)?;
     for name in ["lucky_guess", "pivot", "noisy", "chain", "eos_hazard_dependent"] {
         mdps.push(Mdp::named(name)?);
     }
@@ -128,7 +115,7 @@ fn measure(context: &Context) -> anyhow::Result<Numbers> {
     let mut exact = ExactCritic::default();
     mdps.iter().for_each(|mdp| exact.add(&mdp.oracle()));
     let named = mdps[random..].iter().map(|mdp| mdp.name.clone()).collect();
-    Ok(Numbers { random, named, curves, exact, constant })
+    Ok(Numbers { random, named, curves, exact })
 }
 
 impl ExactCritic {
@@ -144,37 +131,6 @@ impl ExactCritic {
                 self.fall = self.fall.max(largest(before.iter().zip(&m.spread).map(|(b, s)| b - s)));
             }
             before = Some(m.spread);
-        }
-    }
-}
-
-impl ConstantCritic {
-    fn new(mdps: &[Mdp]) -> anyhow::Result<ConstantCritic> {
-        let settings = "delta=terminal lambda=1 scale=none clamp=none reduction=response_sum";
-        let terminal = method("grpo_lambda", settings)?;
-        let centred = method("grpo", "scale=none reduction=response_sum")?;
-        let mut found = ConstantCritic { advantage: 0.0, update: 0.0, silent: 1.0 };
-        for mdp in mdps {
-            found.add_advantages(&mdp.oracle());
-            let situation = Situation::on_policy(&mdp.tree, &mdp.policy, 4);
-            let a = implied(terminal.as_ref(), &situation)?.update;
-            found.update = found.update.max(gap(&a, &implied(centred.as_ref(), &situation)?.update));
-        }
-        Ok(found)
-    }
-
-    fn add_advantages(&mut self, oracle: &Oracle) {
-        let tree = oracle.tree;
-        for leaf in tree.leaves() {
-            let len = tree.leaf_len(leaf);
-            let mut rewards = vec![0.0; len];
-            rewards[len - 1] = tree.reward(leaf);
-            let values = vec![oracle.j; len];
-            let one = gae(&rewards, &values, 1.0, 1.0);
-            self.advantage = self.advantage.max(gap(&one, &vec![tree.reward(leaf) - oracle.j; len]));
-            let zero = gae(&rewards, &values, 1.0, 0.0);
-            let idle = zero[..len - 1].iter().filter(|a| **a == 0.0).count();
-            self.silent = self.silent.min(if len > 1 { idle as f64 / (len - 1) as f64 } else { 1.0 });
         }
     }
 }

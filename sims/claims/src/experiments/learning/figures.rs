@@ -1,21 +1,20 @@
 //! The figures.
 
 use super::findings::of_paper;
-use super::measure::{Comparison, UNIT};
+use super::measure::Comparison;
 use super::scores::Regime;
 use super::variant::{BASELINE, PAPER};
 use crate::experiments::common::heat;
-use crate::figure::{Axis, Figure, Panel, Style};
-use crate::training::{GROUP, Sweep};
+use crate::figure::{Axis, Figure, Panel};
+use crate::training::GROUP;
 use grpo_lambda_stats::OverTasks;
 
 pub(super) fn figures(c: &Comparison) -> Vec<(String, Figure)> {
     vec![
-        ("curves".into(), curves(c, Regime::OwnBest, "each method at its own best rate")),
+        ("curves".into(), curves(c, Regime::OwnBest, "each method at its tuned rate")),
         ("small_rate".into(), curves(c, Regime::Cautious, "all at a sixteenth of GRPO's best rate")),
         ("forest".into(), forest(c)),
         ("map".into(), map(c)),
-        ("sweep".into(), sweep(c)),
     ]
 }
 
@@ -99,7 +98,7 @@ fn forest(c: &Comparison) -> Figure {
     let panels = [
         (Regime::Cautious, "Equal rate: a sixteenth of GRPO's best"),
         (Regime::Equal, "Equal rate: GRPO's best"),
-        (Regime::OwnBest, "Each at its own best rate"),
+        (Regime::OwnBest, "Each at its tuned rate"),
         (Regime::UnitMean, "GRPO's best rate, weights of mean 1"),
     ];
     for (regime, title) in panels {
@@ -122,7 +121,7 @@ fn forest(c: &Comparison) -> Figure {
     figure
 }
 
-/// Gains over GRPO, method by MDP, each method at its own best rate; a row that sign flips over tasks show is marked.
+/// Gains over GRPO, method by MDP, each method at its tuned rate; a row that sign flips over tasks show is marked.
 fn map(c: &Comparison) -> Figure {
     let own = |variant| c.overall(Regime::OwnBest, variant);
     let rows = (1..c.variants.len()).map(|variant| {
@@ -142,7 +141,7 @@ fn map(c: &Comparison) -> Figure {
         .y(Axis::new("").categories(marked))
         .mark(heat(rows.collect(), (-10.0, 10.0), true, "gain over GRPO (hundredths of J*)"));
     let caption = format!(
-        "Area under J/J* minus that of GRPO, in hundredths of J*, mean of {} runs, each method at its own best rate. Red: a gain. (+), (-): a gain or a loss over the {} tasks is shown by \
+        "Area under J/J* minus that of GRPO, in hundredths of J*, mean of {} runs, each method at its tuned rate. Red: a gain. (+), (-): a gain or a loss over the {} tasks is shown by \
          Student's t and sign flips. recent, both: trace styles of GRPO-λ, with ϵ-trace or ϵ-weight, λ, and what differs from the paper.",
         c.runs,
         c.tasks.len()
@@ -150,51 +149,11 @@ fn map(c: &Comparison) -> Figure {
     Figure::new(map_title(c)).caption(caption).columns(1).panel_size(900, 600).panel(panel)
 }
 
-/// Area against the learning rate.
-fn sweep(c: &Comparison) -> Figure {
-    let caption = format!(
-        "Area under the learning curve J/J* after {} responses, mean over {} small MDPs with exact J and {} fresh runs on each, none of which chose a rate; bands: 95 % (normal, from the \
-         spread of runs on these tasks). Rates relative to the one at which GRPO learns best on each MDP. Right: the trace's weights divided by their mean (ours), so that \
-         only their shape is left.",
-        c.plan.updates * GROUP,
-        c.tasks.len(),
-        c.sweep_runs
-    );
-    let panel = |title: &str| {
-        Panel::new(title)
-            .x(Axis::new("learning rate / GRPO's best rate").log())
-            .y(Axis::new("area under J / J*").range(0.58, 0.97))
-            .vline(1.0 / 16.0, "a sixteenth")
-            .vline(1.0, "GRPO's best rate")
-    };
-    let draw =
-        |panel: Panel, name: &str, points: &[(f64, f64, f64)]| {
-            let style = if name == "GRPO clamped" { Style::Dashed } else { Style::Solid };
-            panel
-                .band(shown(name), points.iter().map(|p| (p.0, p.1 - 1.96 * p.2, p.1 + 1.96 * p.2)))
-                .styled_line(shown(name), style, points.iter().map(|p| (p.0, p.1)))
-        };
-    let (mut raw, mut unit) = (panel("GRPO-λ as in the paper"), panel("GRPO-λ with weights of mean 1"));
-    let sweeps = &c.sweeps;
-    for name in &DRAWN[..3] {
-        let points = |name: &str| sweeps.iter().find(|s| s.0 == name).map_or(&[][..], |s| &s.1);
-        raw = draw(raw, name, points(name));
-        let normalised = points(&format!("{name}{}", UNIT));
-        unit = draw(unit, name, if normalised.is_empty() { points(name) } else { normalised });
-    }
-    Figure::new(sweep_title(&c.sweeps))
-        .caption(caption)
-        .names(DRAWN.map(shown))
-        .panel_size(480, 340)
-        .panel(raw)
-        .panel(unit)
-}
-
 fn curves_title(c: &Comparison, regime: Regime) -> String {
     let gain = |name| c.against(regime, name).gain.mid;
     let rates = match regime {
         Regime::Cautious => "At a small equal learning rate",
-        _ => "Each at its own best rate,",
+        _ => "Each at its tuned rate,",
     };
     format!(
         "{rates} GRPO-λ {} GRPO: {:+.3} (recent), {:+.3} (both) in area under J/J*",
@@ -213,7 +172,7 @@ fn forest_title(c: &Comparison) -> String {
         format!(" and {} it with weights of mean 1", unit.word())
     };
     format!(
-        "GRPO-λ {} GRPO at a small equal rate, {} it at own best rates{with_unit_mean}",
+        "GRPO-λ {} GRPO at a small equal rate, {} it at tuned rates{with_unit_mean}",
         cautious.word(),
         own.word()
     )
@@ -227,49 +186,10 @@ fn map_title(c: &Comparison) -> String {
         .collect();
     let count = |k: usize| signs.iter().filter(|sign| sign[k]).count();
     format!(
-        "At own best rates {} of {} variants of GRPO-λ gain over GRPO on the {} tasks, and {} lose",
+        "At tuned rates {} of {} variants of GRPO-λ gain over GRPO on the {} tasks, and {} lose",
         count(0),
         signs.len(),
         c.tasks.len(),
         count(1)
     )
-}
-
-fn sweep_title(sweeps: &[(String, Sweep)]) -> String {
-    let areas = |name: &str| -> Vec<f64> {
-        let points = sweeps.iter().find(|(n, _)| n == name).map_or(&[][..], |(_, points)| points);
-        points.iter().map(|p| p.1).collect()
-    };
-    let [grpo, paper, unit] =
-        [BASELINE.to_owned(), PAPER[0].to_owned(), format!("{}{UNIT}", PAPER[0])].map(|name| areas(&name));
-    let above = |own: &[f64]| own.iter().zip(&grpo).map(|(own, grpo)| own > grpo).collect::<Vec<bool>>();
-    // At some of the smallest rates and at no larger one.
-    let small = above(&paper).is_sorted_by(|a, b| a >= b) && paper.first() > grpo.first();
-    if small && paper.last() < grpo.last() && !unit.is_empty() && !above(&unit).contains(&true) {
-        return "On average over these tasks, under plain SGD, GRPO-λ is above GRPO at small learning rates only, with weights of mean 1 nowhere".into();
-    }
-    let top = |areas: &[f64]| areas.iter().copied().fold(f64::NAN, f64::max);
-    format!("Tuned, GRPO-λ reaches {:.3} of the best area, GRPO {:.3}", top(&paper), top(&grpo))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_title_of_the_sweep_is_true_of_every_rate() {
-        let sweep = |name: &str, areas: [f64; 3]| {
-            let points = areas.iter().enumerate().map(|(k, area)| (2f64.powi(k as i32), *area, 0.01));
-            (name.to_owned(), points.collect())
-        };
-        let title = |grpo, paper, unit| {
-            let unit = sweep(&format!("{}{UNIT}", PAPER[0]), unit);
-            sweep_title(&[sweep(BASELINE, grpo), sweep(PAPER[0], paper), unit])
-        };
-        let (grpo, below) = ([0.5, 0.9, 0.7], [0.4, 0.6, 0.6]);
-        assert!(title(grpo, [0.6, 0.8, 0.6], below).contains("at small learning rates only"));
-        // Above GRPO again at the largest rate, and with weights of mean 1 there.
-        assert!(title(grpo, [0.6, 0.8, 0.75], below).starts_with("Tuned"));
-        assert!(title(grpo, [0.6, 0.8, 0.6], [0.4, 0.6, 0.75]).starts_with("Tuned"));
-    }
 }

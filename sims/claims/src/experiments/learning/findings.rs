@@ -214,7 +214,7 @@ fn step_size(c: &Comparison) -> Finding {
         format!(
             "means over these tasks are compared; at the small rate, with the tasks as the sample, {shown}"
         ),
-        "its gain at the small rate is no larger than at own best rates, or with mean weight 1",
+        "its gain at the small rate is no larger than at tuned rates, or with mean weight 1",
     );
     let statement =
         "Under plain SGD GRPO-λ gains at a small equal rate by a larger step, not by better credit";
@@ -277,10 +277,12 @@ fn inversion(c: &Comparison) -> Finding {
         ),
     };
     let finding = Finding::new("inversion", statement, verdict).note(
-        "On fork (short: T = 2, Q = 0.9; long: T = 50, Q = 0.8): exact implied credit of the short and the long answer under the initial policy, and J/J* at the end at the own best rate.",
+        "On fork (short: T = 2, Q = 0.9; long: T = 50, Q = 0.8): exact implied credit of the short and the long answer under the initial policy, and J/J* at the end at the tuned rate.",
     );
     c.exact.credits.iter().fold(finding, |finding, (name, w)| {
-        finding.value(*name, [w[0], w[1]]).value(format!("{name}, end"), last(name))
+        finding
+            .value(format!("{name}: credit of the short and the long answer"), [w[0], w[1]])
+            .value(format!("{name}: J/J* at the end"), last(name))
     })
 }
 
@@ -336,8 +338,6 @@ mod tests {
             plan,
             runs,
             choices: (0..n).map(|_| vec![choice()]).collect(),
-            sweeps: Vec::new(),
-            sweep_runs: 1,
             exact: Exact {
                 updates: vec![vec![Some(update)]; n],
                 unit_updates: vec![Some(update)],

@@ -1,24 +1,19 @@
 //! Runs, choices and their statistics.
 
-use super::scores::{Key, Overall, Plan, Regime, Scores, train, train_all};
-use super::variant::{BASELINE, CURVES, PAPER, Variant, variants};
+use super::scores::{Key, Overall, Plan, Regime, Scores, train};
+use super::variant::{BASELINE, PAPER, Variant, variants};
 use crate::experiment::Context;
 use crate::experiments::common::mean;
-use crate::training::{self, Choice, GROUP, Grid, Sweep, Task, crossed, tasks};
+use crate::training::{self, Choice, GROUP, Grid, Task, crossed, tasks};
 use grpo_lambda::trace::{Both, Recent, Trace};
 use grpo_lambda_mdp::Oracle;
 use grpo_lambda_mdp::expected::{self, Situation, compare, implied};
-use grpo_lambda_stats::{Bootstrap, standard_error};
+use grpo_lambda_stats::Bootstrap;
 use rayon::prelude::*;
-
-/// Ends the name of a sweep with weights normalised to mean 1.
-pub(super) const UNIT: &str = ", unit mean";
 
 /// The amount of work.
 pub(super) struct Size {
     pub(super) runs: usize,
-    /// Runs per rate and task of the sweeps.
-    pub(super) sweep_runs: usize,
     pub(super) plan: Plan,
     pub(super) grid: Grid,
     pub(super) resamples: usize,
@@ -29,7 +24,6 @@ impl Size {
     pub(super) fn new(full: bool) -> Size {
         let quick = Size {
             runs: 30,
-            sweep_runs: 10,
             plan: Plan { updates: 80, every: 2 },
             grid: Grid { low: -1, high: 10, per_octave: 1, widen: 4, seeds: 10 },
             resamples: 1000,
@@ -40,7 +34,6 @@ impl Size {
         }
         Size {
             runs: 100,
-            sweep_runs: 100,
             plan: Plan { updates: 320, every: 8 },
             grid: Grid { per_octave: 2, seeds: 30, ..quick.grid },
             resamples: 4000,
@@ -56,17 +49,13 @@ pub(super) struct Comparison {
     pub(super) grid: Grid,
     pub(super) plan: Plan,
     pub(super) runs: usize,
-    /// Runs per rate of the sweeps.
-    pub(super) sweep_runs: usize,
     /// `[variant][task]`.
     pub(super) choices: Vec<Vec<Choice>>,
-    /// Mean area over MDPs, and its standard error, against the learning rate relative to GRPO's best: runs that chose no rate.
-    pub(super) sweeps: Vec<(String, Sweep)>,
     pub(super) exact: Exact,
     pub(super) scores: Scores,
     /// `[regime][variant]`, `None` where a variant has no place in a regime.
     pub(super) overall: Vec<Vec<Option<Overall>>>,
-    /// `J/J*` after the last update, each variant at its own best rate, `[variant][task]`.
+    /// `J/J*` after the last update, each variant at its tuned rate, `[variant][task]`.
     pub(super) last: Vec<Vec<f64>>,
 }
 
@@ -109,14 +98,9 @@ pub(super) fn measure(context: &Context, size: &Size) -> anyhow::Result<Comparis
     let best: Vec<Vec<f64>> = choices.iter().map(|c| c.iter().map(|c| c.rate).collect()).collect();
     let bootstrap = Bootstrap { resamples: size.resamples, seed: context.seed, ..Bootstrap::default() };
     let cells = Regime::ALL.len() * variants.len() * tasks.len();
-    let done = context.pieces(0.5..0.85, cells);
+    let done = context.pieces(0.5..0.9, cells);
     let tick = || done("training");
     let scores = Scores::train(&tasks, &variants, &best, (runs, plan, context.seed), bootstrap, &tick)?;
-    (context.progress)(0.85, "sweeps");
-    let sweep_runs = size.sweep_runs;
-    let fresh =
-        Fresh { tasks: &tasks, scores: &scores, runs: (sweep_runs, plan, context.seed), best: &choices[0] };
-    let sweeps = fresh.sweeps(&variants)?;
     (context.progress)(0.9, "intervals");
     let overall_at =
         |&regime: &Regime| (0..variants.len()).into_par_iter().map(|r| scores.overall((regime, r))).collect();
@@ -124,75 +108,7 @@ pub(super) fn measure(context: &Context, size: &Size) -> anyhow::Result<Comparis
     let last = |r: usize, t: usize| scores.point((Regime::OwnBest, r), t..t + 1, |run| run.last);
     let last = |r: usize| (0..tasks.len()).map(|t| last(r, t).unwrap_or(f64::NAN)).collect();
     let last = (0..variants.len()).map(last).collect();
-    Ok(Comparison {
-        tasks,
-        variants,
-        grid,
-        plan,
-        runs,
-        sweep_runs,
-        choices,
-        sweeps,
-        exact,
-        scores,
-        overall,
-        last,
-    })
-}
-
-/// Learning rates of the sweeps, as powers of two over GRPO's best.
-const OCTAVES: std::ops::RangeInclusive<i32> = -6..=3;
-
-/// Runs at rates around GRPO's best that have had no part in choosing it.
-struct Fresh<'a> {
-    tasks: &'a [Task],
-    /// Runs that were made before.
-    scores: &'a Scores,
-    /// Runs per rate and task, their plan and seed.
-    runs: (usize, Plan, u64),
-    /// GRPO's choice on each task.
-    best: &'a [Choice],
-}
-
-impl Fresh<'_> {
-    /// The variants with curves, and the paper's with weights of mean 1.
-    fn sweeps(&self, variants: &[Variant]) -> anyhow::Result<Vec<(String, Sweep)>> {
-        let raw = CURVES.iter().map(|name| ((*name).to_owned(), *name, false));
-        let unit = PAPER.iter().map(|name| (format!("{name}{UNIT}"), *name, true));
-        let sweep = |(title, name, unit): (String, &str, bool)| {
-            let place = find(variants, name);
-            let at = |octave| self.at(&variants[place], place, unit, octave);
-            Ok((title, OCTAVES.map(at).collect::<anyhow::Result<_>>()?))
-        };
-        raw.chain(unit).map(sweep).collect()
-    }
-
-    /// The ratio to GRPO's best rate, the mean area and its standard error.
-    fn at(
-        &self,
-        variant: &Variant,
-        place: usize,
-        unit: bool,
-        octave: i32,
-    ) -> anyhow::Result<(f64, f64, f64)> {
-        let ratio = 2f64.powi(octave);
-        let of_task = |(t, task): (usize, &Task)| -> anyhow::Result<(f64, f64)> {
-            let rate = self.best[t].rate * ratio;
-            let areas: Vec<f64> =
-                match self.scores.known(unit, place, t, rate).and_then(|known| known.get(..self.runs.0)) {
-                    Some(known) => known.iter().map(|run| run.area).collect(),
-                    None => {
-                        train_all(task, variant, unit, rate, self.runs)?.iter().map(|run| run.area).collect()
-                    }
-                };
-            Ok((mean(&areas), standard_error(&areas).unwrap_or(f64::NAN)))
-        };
-        let of_tasks: Vec<(f64, f64)> =
-            self.tasks.par_iter().enumerate().map(of_task).collect::<anyhow::Result<_>>()?;
-        let n = of_tasks.len() as f64;
-        let error = of_tasks.iter().map(|a| a.1 * a.1).sum::<f64>().sqrt() / n;
-        Ok((ratio, of_tasks.iter().map(|a| a.0).sum::<f64>() / n, error))
-    }
+    Ok(Comparison { tasks, variants, grid, plan, runs, choices, exact, scores, overall, last })
 }
 
 impl Exact {

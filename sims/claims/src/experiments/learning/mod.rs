@@ -37,7 +37,6 @@ mod tests {
 
     /// A comparison of seconds.
     const TINY: Size = Size {
-        sweep_runs: 2,
         runs: 3,
         plan: Plan { updates: 4, every: 2 },
         grid: Grid { low: 3, high: 4, per_octave: 1, widen: 1, seeds: 2 },

@@ -14,7 +14,7 @@ pub(crate) enum Regime {
     Equal,
     /// A sixteenth of it, for all: a cautious rate.
     Cautious,
-    /// Each its own best rate.
+    /// Each its tuned rate.
     OwnBest,
     /// GRPO's best rate, with the weights of every response normalised to mean 1.
     UnitMean,
@@ -94,7 +94,7 @@ impl Scores {
     }
 
     /// The runs of a variant at a rate, with weights of mean 1 or its own, where a regime has them.
-    pub(super) fn known(&self, unit: bool, variant: usize, task: usize, rate: f64) -> Option<&[Run]> {
+    fn known(&self, unit: bool, variant: usize, task: usize, rate: f64) -> Option<&[Run]> {
         let regimes = Regime::ALL.iter().zip(&self.cells).filter(|(r, _)| (**r == Regime::UnitMean) == unit);
         let mut cells = regimes.filter_map(|(_, cells)| cells[variant][task].as_ref());
         cells.find(|cell| cell.rate == rate).map(|cell| cell.runs.as_slice())
@@ -214,7 +214,7 @@ pub(super) struct Plan {
 }
 
 /// The first `runs` reported runs of a variant on a task at a rate, with weights of mean 1 or its own.
-pub(super) fn train_all(
+fn train_all(
     task: &Task,
     variant: &Variant,
     unit: bool,

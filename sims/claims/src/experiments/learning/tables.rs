@@ -5,7 +5,7 @@ use super::scores::{Key, Regime};
 use super::variant::CURVES;
 use crate::experiment::CASES;
 use crate::experiments::common::record::{Record, table};
-use crate::training::{GROUP, Sweep};
+use crate::training::GROUP;
 use grpo_lambda_stats::table::Table;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,6 @@ pub(super) fn tables(c: &Comparison) -> Vec<(String, Table)> {
         (CASES.into(), by_mdp(c)),
         ("rates".into(), rates(c)),
         ("curves".into(), curves(c)),
-        ("sweep".into(), sweep(&c.sweeps)),
     ]
 }
 
@@ -146,29 +145,4 @@ fn curves(c: &Comparison) -> Table {
         }
     }
     table(rows)
-}
-
-/// Mean area against the learning rate, of runs that chose no rate.
-fn sweep(sweeps: &[(String, Sweep)]) -> Table {
-    table(sweeps.iter().flat_map(|(name, points)| {
-        points.iter().map(|&(ratio, area, error)| {
-            Record::default()
-                .with("method", name.as_str())
-                .with("rate_over_best_of_grpo", ratio)
-                .with("area", area)
-                .with("standard_error", error)
-        })
-    }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_area_of_a_sweep_has_its_standard_error() {
-        let table = sweep(&[("GRPO".into(), vec![(0.5, 0.9, 0.01)])]);
-        let error = table.column("standard_error").and_then(|column| table.rows[0][column].number());
-        assert_eq!(error, Some(0.01));
-    }
 }

@@ -3,7 +3,7 @@
 use crate::experiments::common::mdp::Mdp;
 use crate::experiments::common::{EXACT, extremes, largest};
 use anyhow::Context as _;
-use grpo_lambda_mdp::zoo::{EosHazard, EosHazardDependent, Family, LemmaCounterexample};
+use grpo_lambda_mdp::zoo::{Family, LemmaCounterexample};
 use grpo_lambda_mdp::{Oracle, Rules, Tabular};
 
 /// Violations of the printed bound.
@@ -36,9 +36,9 @@ pub(super) fn hazards(mdps: &[Mdp]) -> anyhow::Result<Hazards> {
     }
     // A path-dependent hazard: prefixes alive have large path products, so that the printed bound is smaller than
     // P(τ<=t).
-    for depth in mdps.iter().flat_map(|m| depths(&m.oracle())) {
+    for violates in mdps.iter().flat_map(|m| violations_on_average(&m.oracle())) {
         found.uneven_depths += 1;
-        found.uneven += usize::from(depth.violates_on_average());
+        found.uneven += usize::from(violates);
     }
     Ok(found)
 }
@@ -49,29 +49,8 @@ impl Hazards {
         let prefixes = prefixes(oracle);
         self.prefixes += prefixes.len();
         self.pointwise += prefixes.iter().filter(|p| Prefix::violates(p)).count();
-        self.on_average += depths(oracle).iter().filter(|d| Depth::violates_on_average(d)).count();
+        self.on_average += violations_on_average(oracle).into_iter().filter(|violates| *violates).count();
     }
-}
-
-/// The depths of a family of the zoo with a hazard of EOS.
-pub(super) struct OfHazard {
-    pub(super) name: &'static str,
-    pub(super) depths: Vec<Depth>,
-}
-
-pub(super) fn hazards_of_zoo() -> anyhow::Result<Vec<OfHazard>> {
-    let same = EosHazard { hazard: 0.1, symbols: 2, horizon: 10 };
-    let dependent = EosHazardDependent { horizon: 10, ..EosHazardDependent::default() };
-    Ok(vec![
-        OfHazard { name: "same hazard everywhere", depths: depths_of(&same)? },
-        OfHazard { name: "hazard depends on path", depths: depths_of(&dependent)? },
-    ])
-}
-
-fn depths_of(family: &impl Family) -> anyhow::Result<Vec<Depth>> {
-    let tree = family.tree()?;
-    let policy: Tabular = family.initial(&tree);
-    Ok(depths(&Oracle::new(&tree, &policy)))
 }
 
 /// The largest violations of the corrected statements, each by its own name.
@@ -158,7 +137,7 @@ impl Corrected {
 /// An excess that counts as a violation.
 pub(super) const VISIBLE: f64 = 1e-9;
 const SYMBOLS: u32 = 2;
-pub(super) const HORIZON: usize = 4;
+const HORIZON: usize = 4;
 
 /// Two symbols and EOS everywhere, horizon 4: 14 prefixes to test per MDP. Rewards are random bits, logits standard
 /// normal.
@@ -252,46 +231,16 @@ fn largest_excess_with_two_prefixes() -> f64 {
     extremes(cases.map(|(p, r, v)| p * r + (1.0 - p) * v - v - p)).1
 }
 
-/// One depth of an MDP: the distance that Lemma 1 bounds, the corrected bound, and the printed bound averaged over
-/// prefixes alive.
-pub(super) struct Depth {
-    pub(super) t: usize,
-    /// `|V(s_0) - E[V(S_t)|τ>t]|`.
-    pub(super) distance: f64,
-    /// `P(τ<=t)`.
-    pub(super) corrected: f64,
-    pub(super) printed: f64,
-    /// The largest excess of a prefix over its printed bound.
-    pub(super) worst_excess: f64,
-    /// [`Depth::distance`] with its sign.
-    pub(super) signed: f64,
-}
-
-impl Depth {
-    /// True if the printed bound fails even on average over the prefixes alive.
-    pub(super) fn violates_on_average(&self) -> bool {
-        self.signed > self.printed + VISIBLE
-    }
-}
-
-pub(super) fn depths(oracle: &Oracle) -> Vec<Depth> {
+/// The depths of an MDP, each with true if the printed bound fails there even on average over the prefixes alive.
+fn violations_on_average(oracle: &Oracle) -> Vec<bool> {
     let tree = oracle.tree;
     let (steps, products) = (oracle.process(), oracle.path_products());
-    let at = |t: usize| {
+    let violates = |t: usize| {
         let survival = steps[t].survival;
         let product: f64 = tree.nodes_at(t).map(|n| oracle.visit[n] * products[n]).sum::<f64>() / survival;
-        let signed = oracle.j - steps[t].alive_value / survival;
-        let excess = |n| oracle.j - oracle.v[n] - (1.0 - products[n]);
-        Depth {
-            t,
-            distance: signed.abs(),
-            corrected: 1.0 - survival,
-            printed: 1.0 - product,
-            worst_excess: extremes(tree.nodes_at(t).map(excess)).1,
-            signed,
-        }
+        oracle.j - steps[t].alive_value / survival > 1.0 - product + VISIBLE
     };
-    (0..=tree.max_len()).filter(|&t| steps[t].survival > 0.0).map(at).collect()
+    (0..=tree.max_len()).filter(|&t| steps[t].survival > 0.0).map(violates).collect()
 }
 
 /// The step `E[Σ γ^k r_k] <= P(τ<=t)` of the proof.

@@ -15,8 +15,8 @@ use crate::experiment::{Context, Experiment, Parts};
 use crate::experiments::common::mdp::{Mdp, seeds};
 use crate::sentences::SentenceId;
 use corrected::{
-    Corrected, Depth, Hazards, OfHazard, Prefix, Smallest, Success, Values, depths, full_binary, hazards,
-    hazards_of_zoo, prefixes, smallest, success, values,
+    Corrected, Hazards, Prefix, Smallest, Success, Values, full_binary, hazards, prefixes, smallest, success,
+    values,
 };
 use grpo_lambda_mdp::Oracle;
 use grpo_lambda_mdp::zoo::{Random, RandomRewards};
@@ -44,9 +44,6 @@ struct Numbers {
     hazards: Hazards,
     success: Success,
     values: Values,
-    /// Every MDP of the first family.
-    by_depth: Vec<Vec<Depth>>,
-    of_zoo: Vec<OfHazard>,
 }
 
 /// The prefixes of a family of random MDPs.
@@ -84,8 +81,6 @@ fn measure(context: &Context) -> anyhow::Result<Numbers> {
         hazards: hazards(&binary)?,
         success: success(&binary),
         values: values(&binary),
-        by_depth: binary.iter().map(|m| depths(&m.oracle())).collect(),
-        of_zoo: hazards_of_zoo()?,
     })
 }
 

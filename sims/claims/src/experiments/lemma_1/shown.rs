@@ -1,12 +1,12 @@
 //! Findings, tables and figures.
 
 use super::Numbers;
-use super::corrected::{Corrected, Depth, HORIZON, Prefix, VISIBLE};
+use super::corrected::{Corrected, Prefix, VISIBLE};
 use crate::experiment::Finding;
 use crate::experiments::common::chart::chart;
 use crate::experiments::common::claim::{claim, quoted};
 use crate::experiments::common::record::{Record, table};
-use crate::experiments::common::{EXACT, average, extremes, largest, mean, rounding_error, short};
+use crate::experiments::common::{EXACT, average, extremes, largest, rounding_error, short};
 use crate::figure::{Axis, Figure, Style};
 use crate::sentences::SentenceId;
 use grpo_lambda_stats::table::Table;
@@ -111,8 +111,8 @@ fn condition(n: &Numbers) -> Finding {
         .holds_when(
             false,
             broken == 0 && h.on_average == 0,
-            "the prefix's path product is at most P(τ>t) and V(s_t) ≥ E[V(S_t)|τ>t]; with a hazard of EOS that does \
-             not depend on the path, on average over the prefixes alive",
+            "the prefix's path product is at most P(τ>t), and its value at least E[V(S_t)|τ>t]; if the probability of \
+             EOS does not depend on the path, it also holds on average over the prefixes that have not ended",
             format!("{broken} prefixes meet the condition and break the bound"),
         )
         .value("random prefixes", all(n).count())
@@ -161,7 +161,7 @@ fn values_differ(n: &Numbers) -> Finding {
 }
 
 pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
-    vec![("prefixes".into(), prefix_rows(n)), ("tightness".into(), tightness_rows(n))]
+    vec![("prefixes".into(), prefix_rows(n))]
 }
 
 fn prefix_rows(n: &Numbers) -> Table {
@@ -184,31 +184,6 @@ fn prefix_rows(n: &Numbers) -> Table {
         }
     }
     table(rows)
-}
-
-fn tightness_rows(n: &Numbers) -> Table {
-    let row = |mdp: &str, t: usize, [distance, corrected, printed, worst]: [f64; 4]| {
-        Record::default()
-            .with("mdp", mdp)
-            .with("t", t)
-            .with("distance", distance)
-            .with("corrected_bound", corrected)
-            .with("printed_bound", printed)
-            .with("worst_pointwise_excess", worst)
-    };
-    let over_mdps = (0..HORIZON).map(|t| {
-        let values = |f: fn(&Depth) -> f64| n.by_depth.iter().map(|d| f(&d[t])).collect::<Vec<_>>();
-        let means = |f| mean(&values(f));
-        let worst = extremes(values(|d| d.worst_excess)).1;
-        let numbers = [means(|d| d.distance), means(|d| d.corrected), means(|d| d.printed), worst];
-        row(&format!("mean of {} random", n.by_depth.len()), t, numbers)
-    });
-    let zeroed = |x: f64| if x.abs() < EXACT { 0.0 } else { x };
-    let of_zoo = n.of_zoo.iter().flat_map(|hazard| {
-        let numbers = |d: &Depth| [d.distance, d.corrected, d.printed, d.worst_excess].map(zeroed);
-        hazard.depths.iter().map(move |d| row(hazard.name, d.t, numbers(d)))
-    });
-    table(over_mdps.chain(of_zoo))
 }
 
 pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {

@@ -1,22 +1,21 @@
 //! `length_bias`: what weights that depend on the length of a response do to preferences.
 //!
 //! ```text
-//! T3   all responses of length T:   E[(r - V0) Σ_k c_k ∇_k] = Σ_k c_k ∇_(k)J          ∇_(k): logits at depth k
-//! T4   lengths vary:                ω(s,a) = E[(r - V0) c_k(T) | s,a]  is not  κ Q(s,a) + const(s)
-//! G4   weight 1/T_i:                E[g] = (G-1)/G ( ∇E[r/T] - V0 ∇E[1/T] )
+//! T4   lengths vary:     ω(s,a) = E[(r - V0) c_k(T) | s,a]  is not  κ Q(s,a) + const(s)
 //! ```
+//!
+//! What holds at one length, and under `1/T`, is proved in `tests/theory/length_bias.rs`.
 
 mod shown;
 
 use crate::experiment::{Context, Experiment, Parts};
-use crate::experiments::common::mdp::{Mdp, method, random_mdps};
+use crate::experiments::common::mdp::method;
 use crate::experiments::common::record::Yes;
-use crate::experiments::common::{at_least_exact, cosine, gap};
 use grpo_lambda::methods::Method;
-use grpo_lambda::trace::{Recent, RowIndex, Style, Trace};
+use grpo_lambda::trace::{Recent, Trace};
+use grpo_lambda_mdp::Oracle;
 use grpo_lambda_mdp::expected::{Situation, implied};
-use grpo_lambda_mdp::zoo::{Branch, Family, Fork, Random};
-use grpo_lambda_mdp::{Oracle, Tabular};
+use grpo_lambda_mdp::zoo::{Branch, Family, Fork};
 use serde::Serialize;
 use shown::{figures, findings, tables};
 
@@ -30,97 +29,22 @@ pub(super) static EXPERIMENT: Experiment = Experiment {
 };
 
 struct Numbers {
-    fixed_length: Vec<FixedLength>,
     oracle_credit: OracleCredit,
     methods: Vec<OneWay>,
     regions: Vec<Region>,
-    ratios: Vec<Ratio>,
-    per_response: Vec<PerResponse>,
 }
 
 fn measure(context: &Context) -> anyhow::Result<Numbers> {
-    let fixed_length = fixed_length()?;
-    (context.progress)(0.2, "implied credit");
     let oracle_credit = oracle_credit()?;
     (context.progress)(0.3, "methods");
     let methods = methods()?;
     (context.progress)(0.5, "regions");
     let regions = regions(if context.full { 21 } else { 13 })?;
-    let ratios = ratios()?;
-    (context.progress)(0.9, "1/T");
-    let per_response = per_response(context.seed)?;
-    Ok(Numbers { fixed_length, oracle_credit, methods, regions, ratios, per_response })
-}
-
-const GROUP: usize = 4;
-/// MDPs whose responses all have the same length (T3).
-const MDPS: [&str; 6] = ["pivot", "lucky_guess", "needle", "deceptive", "noisy", "parity"];
-const TRACES: [(Style, &str, f64); 4] = [
-    (Style::Recent, "recent", 0.9),
-    (Style::Recent, "recent", 0.99),
-    (Style::Both, "both", 0.9),
-    (Style::Both, "both", 0.99),
-];
-
-/// GRPO-lambda's expected update under one trace.
-#[derive(Default, Serialize)]
-struct FixedLength {
-    mdp: &'static str,
-    length: usize,
-    style: &'static str,
-    lambda: f64,
-    cosine_with_gradient: f64,
-    /// From the policy gradient with each depth rescaled by its column sum.
-    largest_difference_below: f64,
-}
-
-fn fixed_length() -> anyhow::Result<Vec<FixedLength>> {
-    let mut all = Vec::new();
-    for name in MDPS {
-        let Mdp { tree, .. } = Mdp::named(name)?;
-        let len = tree.max_len();
-        anyhow::ensure!(tree.leaves().all(|l| tree.leaf_len(l) == len), "{name} has ragged responses");
-        // A random policy: at the uniform one some of these have no gradient.
-        let policy = Tabular::random(&tree, 1, 0.7);
-        let oracle = Oracle::new(&tree, &policy);
-        for trace in TRACES {
-            all.push(under_trace(name, &oracle, &policy, trace)?);
-        }
-    }
-    Ok(all)
-}
-
-fn under_trace(
-    mdp: &'static str,
-    oracle: &Oracle,
-    policy: &Tabular,
-    (printed, style, lambda): (Style, &'static str, f64),
-) -> anyhow::Result<FixedLength> {
-    let tree = oracle.tree;
-    let length = tree.max_len();
-    let settings = format!("style={style} lambda={lambda} scale=none clamp=none reduction=response_sum");
-    let method = method("grpo_lambda", &settings)?;
-    let update = implied(method.as_ref(), &Situation::on_policy(tree, policy, GROUP))?.update;
-    let weights = RowIndex { q: lambda, floor: 0.0, style: printed }.column_sums(length);
-    let gradient = oracle.grad_j();
-    let share = (GROUP as f64 - 1.0) / GROUP as f64;
-    let weight = |edge| weights[tree.depth(tree.edge_node(edge))];
-    let rescaled: Vec<f64> = tree.edges().map(|e| share * weight(e) * gradient[e]).collect();
-    Ok(FixedLength {
-        mdp,
-        length,
-        style,
-        lambda,
-        cosine_with_gradient: cosine(&update, &gradient),
-        largest_difference_below: at_least_exact(gap(&update, &rescaled)),
-    })
+    Ok(Numbers { oracle_credit, methods, regions })
 }
 
 /// Probability of each of the two good branches, so that `V(s_0) = 0.25` with success 0.9 and 0.8.
 const GOOD: f64 = 0.25 / 1.7;
-/// `A` of the long answer over that of the short one, at success 0.8 and 0.9.
-const ADVANTAGE_RATIO: f64 = (0.8 - 0.25) / (0.9 - 0.25);
-const LAMBDAS: [f64; 13] = [0.0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99, 1.0];
 
 /// A fork (T4): two branches that are chosen equally often, and a third of length 10 that is never rewarded.
 fn fork(lengths: [usize; 2], success: [f64; 2]) -> Fork {
@@ -302,81 +226,6 @@ fn regions(n: usize) -> anyhow::Result<Vec<Region>> {
         }
     }
     Ok(all)
-}
-
-/// The credits of a better short answer and a worse longer one under a recent trace.
-#[derive(Serialize)]
-struct Ratio {
-    normalise: &'static str,
-    long_length: usize,
-    lambda: f64,
-    credit_short: f64,
-    credit_long: f64,
-    credit_ratio: f64,
-    advantage_ratio: f64,
-}
-
-fn ratios() -> anyhow::Result<Vec<Ratio>> {
-    let mut all = Vec::new();
-    for normalise in ["none", "mean"] {
-        for long_length in [4, 10, 50, 200] {
-            for lambda in LAMBDAS {
-                let settings = format!(
-                    "scale=none clamp=none reduction=response_sum normalise={normalise} lambda={lambda}"
-                );
-                let method = method("grpo_lambda", &settings)?;
-                let [credit_short, credit_long] =
-                    Preference::new(method.as_ref(), [2, long_length], [0.9, 0.8], 4)?.credit;
-                all.push(Ratio {
-                    normalise,
-                    long_length,
-                    lambda,
-                    credit_short,
-                    credit_long,
-                    credit_ratio: credit_long / credit_short,
-                    advantage_ratio: ADVANTAGE_RATIO,
-                });
-            }
-        }
-    }
-    Ok(all)
-}
-
-/// The expected update of GRPO with 1/T per response (G4).
-#[derive(Default, Serialize)]
-struct PerResponse {
-    mdp: String,
-    mean_length: f64,
-    cosine_with_gradient: f64,
-    largest_difference_to_formula_below: f64,
-}
-
-fn per_response(seed: u64) -> anyhow::Result<Vec<PerResponse>> {
-    let mut mdps = random_mdps(3, seed, Random { eos: 1.0, ..Random::default() })?;
-    mdps.push(Mdp::named("eos_hazard_dependent")?);
-    mdps.push(Mdp::named("fork")?);
-    mdps.iter().map(on_mdp).collect()
-}
-
-fn on_mdp(mdp: &Mdp) -> anyhow::Result<PerResponse> {
-    let method = method("grpo", "scale=none reduction=response_mean")?;
-    let oracle = mdp.oracle();
-    let update = implied(method.as_ref(), &Situation::on_policy(&mdp.tree, &mdp.policy, GROUP))?.update;
-    // ∇E[r/T] - V0 ∇E[1/T], each as the policy gradient of an MDP with that reward.
-    let gradient = |f: &dyn Fn(usize) -> f64| -> Vec<f64> {
-        let credit = oracle.implied_credit(|leaf, _, w| w.fill(f(leaf)));
-        oracle.update_of_credit(&credit)
-    };
-    let rate = gradient(&|leaf| mdp.tree.reward(leaf) / mdp.tree.leaf_len(leaf) as f64);
-    let inverse = gradient(&|leaf| 1.0 / mdp.tree.leaf_len(leaf) as f64);
-    let share = (GROUP as f64 - 1.0) / GROUP as f64;
-    let formula: Vec<f64> = rate.iter().zip(&inverse).map(|(a, b)| share * (a - oracle.j * b)).collect();
-    Ok(PerResponse {
-        mdp: mdp.name.clone(),
-        mean_length: oracle.mean_length(),
-        cosine_with_gradient: cosine(&update, &oracle.grad_j()),
-        largest_difference_to_formula_below: at_least_exact(gap(&formula, &update)),
-    })
 }
 
 #[cfg(test)]

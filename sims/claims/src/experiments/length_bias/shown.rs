@@ -1,15 +1,15 @@
 //! Findings, tables and figures.
 
-use super::{GROUP, Numbers};
+use super::Numbers;
 use crate::experiment::Finding;
 use crate::experiments::common::chart::chart;
 use crate::experiments::common::claim::claim;
-use crate::experiments::common::{EXACT, distinct, largest};
+use crate::experiments::common::distinct;
 use crate::figure::{Axis, Figure, Style};
 use grpo_lambda_stats::table::Table;
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
-    vec![credit(n), fixed_length(n), preferences(n), per_response(n)]
+    vec![credit(n), preferences(n)]
 }
 
 fn credit(n: &Numbers) -> Finding {
@@ -26,22 +26,6 @@ fn credit(n: &Numbers) -> Finding {
         .value("true advantage of the long answer", c.advantage[1])
         .value("V0", c.v0)
         .note("The fork: answers of 2 and 50 tokens, γ = 1, λ = 0.99, credit E[(r-V0) c_0(T)].")
-}
-
-fn fixed_length(n: &Numbers) -> Finding {
-    let worst = largest(n.fixed_length.iter().map(|f| f.largest_difference_below));
-    claim(
-        "fixed_length",
-        "Fixed length T: the expected update of GRPO-lambda is (G-1)/G Σ_k c_k ∇_(k)J, each depth of ∇J \
-         rescaled by its column sum",
-    )
-    .all_within(EXACT, worst)
-    .value("cases", n.fixed_length.len())
-    .value("largest difference below", worst)
-    .note(format!(
-        "Responses in groups of {GROUP}, without standard deviation and clamp. A tabular policy has the same \
-         stationary points, and another direction."
-    ))
 }
 
 fn preferences(n: &Numbers) -> Finding {
@@ -73,22 +57,8 @@ fn preferences(n: &Numbers) -> Finding {
     .only("inverts", &["yes"])
 }
 
-fn per_response(n: &Numbers) -> Finding {
-    let least = n.per_response.iter().map(|m| m.cosine_with_gradient).fold(1.0, f64::min);
-    claim("per_response", "Dividing each response by its own length (1/T_i) leaves a multiple of ∇J")
-        .holds_or(least > 1.0 - 1e-9, format!("cosine with ∇J down to {least:.3}"))
-        .rows("per_response", &[])
-        .note("The update is E[g] = (G-1)/G (∇E[r/T] - V0 ∇E[1/T]).")
-}
-
 pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
-    vec![
-        ("methods".into(), Table::from_rows(&n.methods)),
-        ("fixed_length".into(), Table::from_rows(&n.fixed_length)),
-        ("regions".into(), Table::from_rows(&n.regions)),
-        ("ratio".into(), Table::from_rows(&n.ratios)),
-        ("per_response".into(), Table::from_rows(&n.per_response)),
-    ]
+    vec![("methods".into(), Table::from_rows(&n.methods)), ("regions".into(), Table::from_rows(&n.regions))]
 }
 
 pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
@@ -119,26 +89,21 @@ pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{FixedLength, OneWay, OracleCredit, PerResponse};
+    use super::super::{OneWay, OracleCredit};
     use super::*;
     use crate::experiments::common::record::Yes;
     use crate::experiments::common::words;
 
-    fn numbers(credit: [f64; 2], off: f64, inverts: bool, cosine: f64) -> Numbers {
-        Numbers {
-            fixed_length: vec![FixedLength { largest_difference_below: off, ..Default::default() }],
-            oracle_credit: OracleCredit { v0: 0.25, q: [0.9, 0.8], advantage: [0.65, 0.55], credit },
-            methods: vec![OneWay { better: "short", inverts: Yes(inverts), ..Default::default() }],
-            regions: Vec::new(),
-            ratios: Vec::new(),
-            per_response: vec![PerResponse { cosine_with_gradient: cosine, ..Default::default() }],
-        }
-    }
-
     #[test]
     fn each_verdict_follows_its_own_numbers() {
-        let verdicts = |n: Numbers| words(&findings(&n));
-        assert_eq!(verdicts(numbers([2.0, 1.0], EXACT, false, 1.0)), ["Holds"; 4]);
-        assert_eq!(verdicts(numbers([1.0, 20.0], 0.1, true, 0.97)), ["Fails"; 4]);
+        let verdicts = |credit, inverts| {
+            words(&findings(&Numbers {
+                oracle_credit: OracleCredit { v0: 0.25, q: [0.9, 0.8], advantage: [0.65, 0.55], credit },
+                methods: vec![OneWay { better: "short", inverts: Yes(inverts), ..Default::default() }],
+                regions: Vec::new(),
+            }))
+        };
+        assert_eq!(verdicts([2.0, 1.0], false), ["Holds"; 2]);
+        assert_eq!(verdicts([1.0, 20.0], true), ["Fails"; 2]);
     }
 }

@@ -9,8 +9,8 @@ use crate::experiments::common::{EXACT, average, largest, percent, rounding_erro
 use grpo_lambda_tools::length_direction::{ARMS, GROUP, POLICIES, Point};
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
-    let all: [fn(&Numbers) -> Finding; 8] =
-        [bonus, every_lambda, reward_times_length, without_clamp, settings, over_tasks, horizons, law];
+    let all: [fn(&Numbers) -> Finding; 7] =
+        [bonus, every_lambda, without_clamp, settings, over_tasks, horizons, law];
     all.map(|finding| finding(n)).into()
 }
 
@@ -49,27 +49,6 @@ fn every_lambda(n: &Numbers) -> Finding {
             "norm_over_bonus_mean",
         ],
     )
-}
-
-fn reward_times_length(n: &Numbers) -> Finding {
-    let w = &n.with_rewards;
-    let [least, mean] = w.cosine_reward_times_length;
-    claim(
-        "reward_times_length",
-        "At λ = 1, with rewards that do depend on the response, the expected update is ∇E[A T], REINFORCE \
-         on advantage times length",
-    )
-    .holds_when(
-        least > 1.0 - EXACT,
-        w.off < EXACT && w.off_at_prompt < EXACT,
-        "the logits are those of the prompt; at depth k it is ∇E[A T] - k ∇E[A], as if every token from there on \
-         paid A",
-        "the corrected form differs",
-    )
-    .value("updates of 100 random trees with their own rewards", w.cases)
-    .value("mean cosine with ∇E[A T]", mean)
-    .value("least cosine", least)
-    .value("difference of the corrected form", rounding_error(w.off))
 }
 
 fn without_clamp(n: &Numbers) -> Finding {
@@ -225,12 +204,12 @@ fn horizons(n: &Numbers) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::identities::{AtLambda, WithRewards};
+    use super::super::identities::AtLambda;
     use super::super::law::Rationals;
     use super::*;
     use crate::experiments::common::words;
 
-    fn numbers(off: f64, least: f64, slopes: [f64; 3], cosine: f64) -> Numbers {
+    fn numbers(off: f64, slopes: [f64; 3], cosine: f64) -> Numbers {
         let slope = |(clamp, reduction, slope)| Slope {
             update: "trace",
             reduction,
@@ -250,12 +229,6 @@ mod tests {
         Numbers {
             rationals: Rationals { compared: 4, different: 0, not_zero: 2 },
             noise: vec![AtLambda { lambda: 1.0, off_noise: off, off_bonus: off, ..AtLambda::default() }],
-            with_rewards: WithRewards {
-                off,
-                off_at_prompt: off,
-                cosine_reward_times_length: [least, 1.0],
-                ..WithRewards::default()
-            },
             slopes: [
                 ("none", "token_mean", slopes[0]),
                 ("-0.1", "token_mean", slopes[1]),
@@ -283,15 +256,14 @@ mod tests {
     #[test]
     fn each_verdict_follows_its_own_numbers() {
         let verdicts = |n: Numbers| words(&findings(&n));
-        assert_eq!(verdicts(numbers(0.0, 1.0, [0.0, 1.0, 1.0], 0.5)), ["Holds"; 8]);
-        assert_eq!(verdicts(numbers(0.1, 0.8, [1.0, -1.0, -1.0], -0.5)), ["Fails"; 8]);
-        let between = verdicts(numbers(0.0, 0.8, [0.0, 1.0, -1.0], 0.5));
-        assert_eq!(between[..6], ["Holds", "Holds", "Holds when", "Holds", "Holds when", "Holds"]);
-        assert_eq!(between[6..], ["Holds"; 2]);
-        let mut some = numbers(0.0, 1.0, [0.0, 1.0, 1.0], 0.5);
+        assert_eq!(verdicts(numbers(0.0, [0.0, 1.0, 1.0], 0.5)), ["Holds"; 7]);
+        assert_eq!(verdicts(numbers(0.1, [1.0, -1.0, -1.0], -0.5)), ["Fails"; 7]);
+        let between = verdicts(numbers(0.0, [0.0, 1.0, -1.0], 0.5));
+        assert_eq!(between, ["Holds", "Holds", "Holds", "Holds when", "Holds", "Holds", "Holds"]);
+        let mut some = numbers(0.0, [0.0, 1.0, 1.0], 0.5);
         some.tasks[1].cosine[PAPER] = -0.1;
         some.law[0].slope_of_length = 0.1;
         let said = verdicts(some);
-        assert_eq!([said[5], said[7]], ["Holds when"; 2]);
+        assert_eq!([said[4], said[6]], ["Holds when"; 2]);
     }
 }

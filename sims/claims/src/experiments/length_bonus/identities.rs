@@ -36,18 +36,6 @@ pub(super) struct AtLambda {
     pub(super) norm_over_bonus_mean: f64,
 }
 
-/// Statement R, with the trees' own rewards.
-#[derive(Clone, Debug, Default)]
-pub(super) struct WithRewards {
-    pub(super) cases: usize,
-    /// Largest difference to `∇E[A T] - Σ_k k ∇_(k)E[A]`.
-    pub(super) off: f64,
-    /// Largest difference to `∇E[A T]` at the logits of the prompt.
-    pub(super) off_at_prompt: f64,
-    /// Least and mean cosine of the update with `∇E[A T]`.
-    pub(super) cosine_reward_times_length: [f64; 2],
-}
-
 /// The z-score of TRL, with the clamp or without it.
 fn outcome(clamp: Option<f64>) -> OutcomeAdvantage {
     OutcomeAdvantage { baseline: Baseline::GroupMean, scale: Scale::Group(Std::TRL), clamp }
@@ -167,37 +155,6 @@ fn decayed_survival(oracle: &Oracle, lambda: f64) -> Vec<f64> {
         }
     }
     sum
-}
-
-/// Statement R.
-pub(super) fn with_rewards(seed: u64) -> anyhow::Result<WithRewards> {
-    let trees = trees(seed)?;
-    let differences = |mdp: &Mdp| -> anyhow::Result<Vec<[f64; 3]>> {
-        let (tree, oracle) = (&mdp.tree, mdp.oracle());
-        let mut all = Vec::new();
-        for (group, clamp) in [(2, Some(CLAMP)), (8, Some(CLAMP)), (8, None)] {
-            let given = advantage_given(clamp, group, oracle.j);
-            let advantage = |r: f64| given[usize::from(r > 0.5)];
-            let by_length = oracle.implied_credit(|y, r, w| w.fill(advantage(r) * tree.leaf_len(y) as f64));
-            let by_length = oracle.update_of_credit(&by_length);
-            let plain = oracle.update_of_credit(&oracle.implied_credit(|_, r, w| w.fill(advantage(r))));
-            let update = mean_update(("grpo_lambda", &settings(1.0, clamp)), (tree, &mdp.policy), group)?;
-            let depth = |e: usize| tree.depth(tree.edge_node(e));
-            let want: Vec<f64> = tree.edges().map(|e| by_length[e] - depth(e) as f64 * plain[e]).collect();
-            let prompt = tree.edges_of(0);
-            let off_at_prompt = gap(&update[prompt.clone()], &by_length[prompt]);
-            all.push([gap(&update, &want), off_at_prompt, cosine(&update, &by_length)]);
-        }
-        Ok(all)
-    };
-    let all = trees.par_iter().map(differences).collect::<anyhow::Result<Vec<_>>>()?.concat();
-    let column = |i: usize| all.iter().map(move |c| c[i]);
-    Ok(WithRewards {
-        cases: all.len(),
-        off: largest(column(0)),
-        off_at_prompt: largest(column(1)),
-        cosine_reward_times_length: [column(2).fold(1.0, f64::min), average(column(2))],
-    })
 }
 
 #[cfg(test)]

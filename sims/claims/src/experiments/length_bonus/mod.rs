@@ -41,7 +41,7 @@ use findings::findings;
 use grpo_lambda_mdp::zoo::{EosHazard, Family};
 use grpo_lambda_mdp::{Oracle, Tabular, Tree};
 use grpo_lambda_tools::length_direction::{CLAMP, GROUP, Point, sweep};
-use identities::{AtLambda, WithRewards, length_gradient, mean_advantage, noise, with_rewards};
+use identities::{AtLambda, length_gradient, mean_advantage, noise};
 use law::{LawRow, Rationals, in_rationals, law};
 use rayon::prelude::*;
 use serde::{Serialize, Serializer};
@@ -61,7 +61,6 @@ pub(super) static EXPERIMENT: Experiment = Experiment {
 struct Numbers {
     rationals: Rationals,
     noise: Vec<AtLambda>,
-    with_rewards: WithRewards,
     slopes: Vec<Slope>,
     law: Vec<LawRow>,
     tasks: Vec<OnTask>,
@@ -87,7 +86,6 @@ fn measure(context: &Context) -> anyhow::Result<Numbers> {
     let rationals = in_rationals()?;
     (context.progress)(0.1, "identities");
     let noise = noise(context.seed)?;
-    let with_rewards = with_rewards(context.seed)?;
     (context.progress)(0.4, "slope of the length");
     let slopes = slopes()?;
     (context.progress)(0.7, "horizons");
@@ -96,7 +94,7 @@ fn measure(context: &Context) -> anyhow::Result<Numbers> {
     let (sweep, credit) = (sweep(), credit()?);
     let mean_advantage = mean_advantage(Some(CLAMP), GROUP, 0.5);
     let pushes = pushes();
-    Ok(Numbers { rationals, noise, with_rewards, slopes, law, tasks, sweep, credit, mean_advantage, pushes })
+    Ok(Numbers { rationals, noise, slopes, law, tasks, sweep, credit, mean_advantage, pushes })
 }
 
 /// The longest response.

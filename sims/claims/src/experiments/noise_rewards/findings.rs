@@ -43,7 +43,7 @@ fn together(n: &Numbers, arms: &[&Arm]) -> Verdict {
         ));
     }
     let beyond = format!(
-        "it lengthens there; the joint intervals of others reach beyond {margin:.2} tokens, {} of the initial length",
+        "responses grow there, but the joint intervals of these other settings reach beyond {margin:.2} tokens ({} of the initial length)",
         percent(n.margin)
     );
     unless(("not clearly longer", &missed), (&beyond, &wide))
@@ -117,7 +117,7 @@ fn law(n: &Numbers) -> Option<Finding> {
     };
     let wrong = with(&|a, sign| moves(a) != 0.0 && moves(a) != sign);
     let unclear = with(&|a, sign| if sign == 0.0 { !within(a.together, margin) } else { moves(a) == 0.0 });
-    let verdict = unless(("another sign", &wrong), ("the joint intervals are inconclusive for", &unclear));
+    let verdict = unless(("another sign", &wrong), ("no direction is shown for", &unclear));
     let [forced, shown] = forced_and_shown(n);
     let statement = "Random rewards change the mean length in the direction that the length law predicts, under every \
         reduction and map from rewards to advantages";
@@ -186,9 +186,8 @@ fn sized(n: &Numbers, claim: Claim, arms: &[Excess]) -> Finding {
         wide.push("no setting has a prediction".into());
     }
     let lies = format!("the error (measured minus predicted) lies beyond {margin:.2} tokens");
-    let reach = format!(
-        "the 95 % interval of the error (measured minus predicted) reaches beyond {margin:.2} tokens"
-    );
+    let reach =
+        format!("the error (measured minus predicted) may exceed {margin:.2} tokens by its 95 % interval");
     claim.verdict(unless((&lies, &off), (&reach, &wide)))
 }
 

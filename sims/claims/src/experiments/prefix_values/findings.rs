@@ -155,8 +155,8 @@ fn error(n: &Numbers) -> Finding {
     let lowest = sizes_where(&GROUPS, |g| places.iter().any(|(own, p)| *own == g && *p == Place::Lowest));
     let rest = places.iter().filter_map(|(g, p)| match p {
         Place::Lowest => None,
-        Place::Above(lower) => Some(format!("at G = {g} lower: {lower}")),
-        Place::Open(open) => Some(format!("at G = {g} no significant difference from: {open}")),
+        Place::Above(lower) => Some(format!("at G = {g} {lower} has a lower one")),
+        Place::Open(open) => Some(format!("at G = {g} the difference from {open} is not significant")),
     });
     let rest = rest.collect::<Vec<_>>().join("; ");
     let is_refuted = places.iter().any(|(_, p)| matches!(p, Place::Above(_)));
@@ -244,8 +244,6 @@ mod tests {
 
     fn numbers(ratio: f64, error: f64, estimated: Vec<f64>) -> Numbers {
         let row = |group, scale: f64| Row {
-            task: "a".into(),
-            of_zoo: true,
             common: true,
             group,
             ratio: [1.0, ratio, ratio, 0.8, 0.9, ratio, 1.0, 1.0, 0.6].map(|r| (r, 0.01)).to_vec(),
@@ -306,7 +304,7 @@ mod tests {
             (said.word(), said.detail()),
             (
                 "Holds when",
-                "groups are as large as 32; at G = 8 lower: Ridge RLOO; at G = 16 no significant difference from: prefix only"
+                "groups are as large as 32; at G = 8 Ridge RLOO has a lower one; at G = 16 the difference from prefix only is not significant"
             )
         );
         n.rows.retain(|r| r.group == 16);

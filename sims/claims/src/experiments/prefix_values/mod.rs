@@ -82,18 +82,16 @@ const EXACT: &str = "exact";
 /// A task at a group size.
 #[derive(Clone, Debug)]
 struct Row {
-    task: String,
-    of_zoo: bool,
     /// True if the task was measured at every group size.
     common: bool,
     group: usize,
     /// `E|g - ∇J|²` over RLOO's, with its standard error, by method.
     ratio: Vec<(f64, f64)>,
-    /// The error at the best step, by method.
+    /// The minimal MSE over step size, by method.
     error: Vec<f64>,
 }
 
-/// The error at the best step of a task, by λ.
+/// The minimal MSE over step size of a task, by λ.
 #[derive(Clone, Debug)]
 struct ByLambda {
     /// Values of prefixes from the other responses.
@@ -154,8 +152,7 @@ fn measure(context: &Context) -> anyhow::Result<Numbers> {
             };
             let (ratio, error) = context.store.piece(&format!("methods/{group}/{t}"), work)?;
             tick();
-            let (task, of_zoo, common) = (task.mdp.name.clone(), task.of_zoo, t < fewer.len());
-            anyhow::Ok(Row { task, of_zoo, common, group, ratio, error })
+            anyhow::Ok(Row { common: t < fewer.len(), group, ratio, error })
         };
         rows.extend(asked.par_iter().enumerate().map(measured).collect::<anyhow::Result<Vec<_>>>()?);
     }

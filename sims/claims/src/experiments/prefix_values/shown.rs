@@ -5,9 +5,7 @@ use super::{
     ByLambda, ESTIMATED, EXACT, EXACT_VALUES, GOAL, GROUPS, LAMBDAS, METHODS, Numbers, OPTIMAL, PREFIX,
     RIDGE, STATE, TEMPO,
 };
-use crate::experiment::CASES;
 use crate::experiments::common::chart::chart;
-use crate::experiments::common::record::{Record, table, yes};
 use crate::experiments::common::{average, mean, quantile};
 use crate::figure::{Axis, Figure, Panel};
 use grpo_lambda_stats::table::Table;
@@ -17,7 +15,6 @@ pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
     vec![
         (String::new(), Table::from_rows(GROUPS.into_iter().flat_map(|group| methods(n, group)))),
         ("lambda".into(), Table::from_rows(lambdas(n))),
-        (CASES.into(), cases(n)),
     ]
 }
 
@@ -101,22 +98,6 @@ fn lambdas(n: &Numbers) -> Vec<LambdaRow> {
     rows.collect()
 }
 
-fn cases(n: &Numbers) -> Table {
-    table(n.rows.iter().flat_map(|r| {
-        METHODS.iter().enumerate().map(|(m, (method, ..))| {
-            Record::default()
-                .with("task", r.task.as_str())
-                .with("family", if r.of_zoo { "zoo" } else { "random" })
-                .with("common", yes(r.common))
-                .with("group", r.group)
-                .with("method", *method)
-                .with("variance_over_rloo", (m != TEMPO).then_some(r.ratio[m].0))
-                .with("standard_error", (m != TEMPO).then_some(r.ratio[m].1))
-                .with("error_at_best_step", r.error[m])
-        })
-    }))
-}
-
 pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
     vec![(String::new(), figure(n))]
 }
@@ -155,7 +136,7 @@ fn figure(n: &Numbers) -> Figure {
     chart(&lambdas)
         .panels(|_| "Error of one update, G = 8")
         .x("λ")
-        .y(Axis::new("error at the best step size").range(0.3, 1.0))
+        .y(Axis::new("minimal MSE over step size").range(0.3, 1.0))
         .lines(|row| named(row.values), |row| (row.lambda, row.error_at_best_step))
         .on(figure)
 }

@@ -3,7 +3,6 @@
 use super::findings::{Family, PREDICTED, RatioSummary, ratios};
 use super::tasks::Row;
 use super::{BEST, GOAL, GROUPS, HALVES, HALVES_Q, METHODS, Numbers, PREFIX, VALUES, VISIT};
-use crate::experiment::CASES;
 use crate::experiments::common::chart::chart;
 use crate::experiments::common::record::{Record, table};
 use crate::experiments::common::{extremes, mean, quantile};
@@ -16,42 +15,11 @@ const FLIPS: usize = 999;
 
 pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
     vec![
-        (CASES.into(), rows(n)),
         ("overall".into(), overall(n)),
         ("chains".into(), Table::from_rows(&n.chains)),
         ("predicted".into(), predicted(n)),
         ("trees".into(), Table::from_rows(&n.trees)),
     ]
-}
-
-/// A row per task and group size, a column per method.
-fn rows(n: &Numbers) -> Table {
-    table(n.rows.iter().map(|r| {
-        let known = Record::default()
-            .with("task", r.task.as_str())
-            .with("family", if r.of_zoo { "zoo" } else { "random" })
-            .with("group", r.group)
-            .with("bits", r.bits)
-            .with("explained_by_first_bits", r.explained)
-            .with("bias_of_own_mean", r.bias)
-            .with("cosine_of_own_mean", r.cosine)
-            .with("prefix_only_without_pairs", r.without_pairs)
-            .with("prefix_only_simulated", r.simulated.map(|s| s.0))
-            .with("law_above_1_pays", r.law.above.0)
-            .with("law_above_1", r.law.above.1)
-            .with("law_below_1_pays", r.law.below.0)
-            .with("law_below_1", r.law.below.1);
-        METHODS.iter().zip(r.ratio).fold(known, |record, (name, ratio)| {
-            let simulated = ratio.filter(|(_, error)| *error > 0.0);
-            let name = name.replace(", ", "_").replace(' ', "_").to_lowercase();
-            let record = record.with(name.as_str(), ratio.map(|r| r.0));
-            match ["prefix_rloo", "two_systematic_sets_prefix_q", "posterior_values"].contains(&name.as_str())
-            {
-                true => record.with(format!("{name}_error"), simulated.map(|r| r.1)),
-                false => record,
-            }
-        })
-    }))
 }
 
 /// A row per family, group size and method.
@@ -88,7 +56,7 @@ pub(super) fn complete(n: &Numbers, group: usize) -> Vec<&Row> {
 }
 
 pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
-    vec![(String::new(), of_methods(n)), ("bits".into(), of_bits(n)), ("lengths".into(), of_chains(n))]
+    vec![(String::new(), of_methods(n)), ("lengths".into(), of_chains(n))]
 }
 
 /// The share of RLOO's variance by method and group size.
@@ -123,29 +91,6 @@ fn of_methods(n: &Numbers) -> Figure {
     .columns(1)
     .panel_size(760, 380)
     .panel(panel)
-}
-
-/// The variance against what the first bits explain.
-fn of_bits(n: &Numbers) -> Figure {
-    let g = GROUPS[1];
-    let measured = n.rows.iter().filter(|r| r.group == g).filter_map(|r| Some((r, r.ratio[HALVES]?.0)));
-    let (zoo, random): (Vec<_>, Vec<_>) = measured.partition(|(r, _)| r.of_zoo);
-    let figure = Figure::new(format!(
-        "Two systematic sets in groups of {g} take away what the first bits of a response's code explain"
-    ))
-    .caption("A point per task. Explained: the share of a response's variance that the first log2(G/2) bits of its code decide.")
-    .columns(1)
-    .panel_size(560, 400);
-    chart(random.into_iter().chain(zoo))
-        .panels(|_| "")
-        .x("share of a response's variance explained")
-        .y(Axis::new("variance of an update over RLOO's").range(0.0, 1.3))
-        .points(
-            |(r, _)| if r.of_zoo { "task of the suite" } else { "random tree" },
-            |(r, ratio)| (r.explained, *ratio),
-        )
-        .hline(1.0, "RLOO")
-        .on(figure)
 }
 
 /// The variance on chains by their length.

@@ -28,29 +28,10 @@ pub(super) struct Row {
     pub(super) group: usize,
     /// Share of RLOO's variance by method, with its standard error: 0 where it is exact.
     pub(super) ratio: [Option<(f64, f64)>; METHODS.len()],
-    /// Mean bits of a response.
-    pub(super) bits: f64,
-    /// Share of one response's variance that the bits which tell apart the codes of half a group explain.
-    pub(super) explained: f64,
     /// Bias of one systematic set with its own mean, over the gradient.
     pub(super) bias: f64,
     /// Cosine of that expected update with the gradient.
     pub(super) cosine: f64,
-    /// Share of RLOO's variance of values of prefixes, without the terms of pairs.
-    pub(super) without_pairs: f64,
-    /// A simulation of the ratio of "prefix only".
-    pub(super) simulated: Option<(f64, f64)>,
-    /// The verdicts of the law of values at its depths.
-    pub(super) law: Law,
-}
-
-/// Depths at which values of prefixes lower the variance, of how many.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
-pub(super) struct Law {
-    /// Depths with `F > 1`, at which they should.
-    pub(super) above: (usize, usize),
-    /// The others.
-    pub(super) below: (usize, usize),
 }
 
 pub(super) struct Task {
@@ -86,17 +67,11 @@ impl Task {
             }
             let [quarter, half, whole] = [g / 4, g / 2, g].map(|h| &known[&h]);
             let rloo = single.cross_variance(g);
-            let total = |depths: &[_], pairs: f64| -> f64 {
-                let part = |d: &grpo_lambda_mdp::expected::DepthVariance| d.diagonal + pairs * d.pairs;
-                depths.iter().map(part).sum()
-            };
-            let (values, means) =
-                (prefixes.group_values(g, SHRINKAGE), prefixes.group_values(g, f64::INFINITY));
             let mut ratio = [None; METHODS.len()];
             // Rounding in place of 0 would differ between machines.
             let share = |variance: f64| if variance > 1e-12 * rloo { variance / rloo } else { 0.0 };
             let mut exact = |method: usize, variance: f64| ratio[method] = Some((share(variance), 0.0));
-            exact(STATE, total(&values, 1.0));
+            exact(STATE, prefixes.group_values(g, SHRINKAGE).iter().map(|d| d.diagonal + d.pairs).sum());
             exact(HALVES, half.cross_variance(2));
             exact(QUARTERS, quarter.cross_variance(4));
             if self.mdp.tree.reward_kind() == RewardKind::Binary {
@@ -120,9 +95,6 @@ impl Task {
                 of_zoo: self.of_zoo,
                 group: g,
                 ratio,
-                bits: oracle.expect(|leaf| -oracle.leaf_prob(leaf).max(f64::MIN_POSITIVE).log2()),
-                // Two responses of equal probability leave nothing to explain.
-                explained: if single.credit > 1e-12 { half.explained / single.credit } else { 1.0 },
                 bias: norm(&whole.covariance) / gradient,
                 cosine: match norm(&expected) {
                     length if length > 1e-12 * gradient => {
@@ -130,9 +102,6 @@ impl Task {
                     }
                     _ => 0.0,
                 },
-                without_pairs: total(&values, 0.0) / total(&means, 0.0),
-                simulated: simulated.map(|s| s.state),
-                law: law(&prefixes, g),
             });
         }
         Ok(rows)
@@ -150,19 +119,13 @@ impl Task {
             return Ok(None);
         }
         let rule = |name, settings: &str| Ok::<_, anyhow::Error>(Rule::Method(method(name, settings)?));
-        let independent = [
-            rule("rloo", "")?,
-            rule("prefix_rloo", "")?,
-            rule("prefix_rloo", "control=state")?,
-            Rule::Posterior,
-        ];
+        let independent = [rule("rloo", "")?, rule("prefix_rloo", "")?, Rule::Posterior];
         let on_sets = [rule("systematic_rloo", "")?, rule("systematic_prefix_rloo", "")?];
         let free = self.errors(oracle, &independent, Sets::SINGLE, (g, groups), seed);
         let sets = self.errors(oracle, &on_sets, Sets::new(2), (g, groups), seed.wrapping_add(1));
-        let posterior = (!self.of_zoo).then(|| paired_ratio(&free[3], &free[0]));
+        let posterior = (!self.of_zoo).then(|| paired_ratio(&free[2], &free[0]));
         Ok(Some(Simulated {
             prefix: paired_ratio(&free[1], &free[0]),
-            state: paired_ratio(&free[2], &free[0]),
             posterior,
             on_sets: paired_ratio(&sets[1], &sets[0]),
         }))
@@ -196,7 +159,6 @@ impl Task {
 #[derive(Clone, Copy)]
 struct Simulated {
     prefix: (f64, f64),
-    state: (f64, f64),
     posterior: Option<(f64, f64)>,
     /// Prefix Q on two sets, over the means of two sets.
     on_sets: (f64, f64),
@@ -223,20 +185,6 @@ fn after_a_visit(g: usize, whole: &SetMoments, half: &SetMoments) -> f64 {
         share *= (g - k) as f64 / (k + 1) as f64 * p / (1.0 - p);
     }
     variance
-}
-
-/// Depths beyond the prompt by what the law says of values of prefixes, not shrunk, and what they do.
-fn law(prefixes: &PrefixMoments, g: usize) -> Law {
-    let (values, means) = (prefixes.group_values(g, 0.0), prefixes.group_values(g, f64::INFINITY));
-    let mut law = Law::default();
-    for (f, (v, m)) in prefixes.law(g).into_iter().zip(values.iter().zip(&means)).skip(1) {
-        let Some(f) = f else { continue };
-        let pays = usize::from(v.diagonal + v.pairs < m.diagonal + m.pairs);
-        let (paying, all) = if f > 1.0 { &mut law.above } else { &mut law.below };
-        *paying += pays;
-        *all += 1;
-    }
-    law
 }
 
 enum Rule {

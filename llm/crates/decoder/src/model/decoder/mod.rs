@@ -261,45 +261,24 @@ impl<T: Real> Decoder<T> {
         })
     }
 
-    /// Adds to `gradients` the sum over scored tokens of `dlogps` times the gradient of their log-probability. [`Decoder::complete`] adds the
+    /// Adds the gradient of the sum over scored tokens of log-probabilities and entropies times their cotangents. [`Decoder::complete`] adds the
     /// part of shared prefixes.
     ///
     /// # Panics
-    /// When `dlogps` has not one number per scored token.
-    pub fn backward(&self, tape: Tape<T>, dlogps: &[Vec<f64>], gradients: &mut Gradients<T>) {
-        in_pool(|| self.backward_here(tape, dlogps, None, gradients));
-    }
-
-    /// [`Decoder::backward`], with the gradients of the entropies of the scored tokens' distributions times `dentropies`; the forward pass must have
-    /// computed entropies.
-    ///
-    /// # Panics
-    /// When `dlogps` or `dentropies` has not one number per scored token.
-    pub fn backward_with_entropy(
+    /// When there is not one cotangent of each kind per scored token.
+    pub fn backward<'a>(
         &self,
         tape: Tape<T>,
-        dlogps: &[Vec<f64>],
-        dentropies: &[Vec<f64>],
+        cotangents: impl Into<Cotangents<'a>>,
         gradients: &mut Gradients<T>,
     ) {
-        in_pool(|| self.backward_here(tape, dlogps, Some(dentropies), gradients));
-    }
-
-    fn backward_here(
-        &self,
-        tape: Tape<T>,
-        dlogps: &[Vec<f64>],
-        dentropies: Option<&[Vec<f64>]>,
-        gradients: &mut Gradients<T>,
-    ) {
-        let Tape { states, head } = tape;
-        let flat = |slopes: &[Vec<f64>]| -> Vec<T> {
-            states.rows.check_slopes(slopes);
-            slopes.iter().flatten().map(|&d| T::from_f64(d)).collect()
-        };
-        let (slopes, of_entropy) = (flat(dlogps), dentropies.map_or(Vec::new(), flat));
-        let dnormed = self.log_probs_backward(&states.rows, head, (&slopes, &of_entropy), gradients);
-        self.states_backward(states, dnormed, gradients);
+        let (Tape { states, head }, Cotangents { logps, entropies }) = (tape, cotangents.into());
+        let flat = |slopes: &[Vec<f64>]| states.rows.flat_slopes(slopes).map(T::from_f64).collect();
+        let (slopes, of_entropy): (Vec<T>, Vec<T>) = (flat(logps), entropies.map_or(Vec::new(), flat));
+        in_pool(|| {
+            let dnormed = self.log_probs_backward(&states.rows, head, (&slopes, &of_entropy), gradients);
+            self.states_backward(states, dnormed, gradients);
+        });
     }
 
     /// From the gradient `dx` of the stream after the last layer to those of the parameters before it.
@@ -323,6 +302,21 @@ impl<T: Real> Decoder<T> {
                 norm_op::add(&mut dw[token as usize * h..(token as usize + 1) * h], d);
             }
         }
+    }
+}
+
+/// The derivatives of a loss by the scores of a forward pass, by row and scored token.
+#[derive(Clone, Copy, Debug)]
+pub struct Cotangents<'a> {
+    /// By the log-probabilities.
+    pub logps: &'a [Vec<f64>],
+    /// By the entropies; the forward pass must have computed these.
+    pub entropies: Option<&'a [Vec<f64>]>,
+}
+
+impl<'a, S: AsRef<[Vec<f64>]> + ?Sized> From<&'a S> for Cotangents<'a> {
+    fn from(logps: &'a S) -> Self {
+        Cotangents { logps: logps.as_ref(), entropies: None }
     }
 }
 

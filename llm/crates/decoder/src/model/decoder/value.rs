@@ -70,13 +70,12 @@ impl<T: Real> Decoder<T> {
     ) {
         let ValueTape { states, normed } = tape;
         let h = self.config.hidden_size;
-        states.rows.check_slopes(dvalues);
         assert_eq!(dhead.len(), h + 1, "numbers of the gradient of the value head");
         in_pool(|| {
             let mut dstates = self.pool.take(normed.len());
             let (dweight, dbias) = dhead.split_at_mut(h);
             let places = normed.chunks_exact(h).zip(dstates.chunks_exact_mut(h));
-            for ((state, dstate), slope) in places.zip(dvalues.iter().flatten()) {
+            for ((state, dstate), slope) in places.zip(states.rows.flat_slopes(dvalues)) {
                 dbias[0] += slope;
                 dweight.iter_mut().zip(state).for_each(|(d, x)| *d += slope * x.to_f64());
                 dstate.iter_mut().zip(head.weight).for_each(|(d, w)| *d = T::from_f64(slope * w.to_f64()));

@@ -142,8 +142,9 @@ kernel! {
                 Some(&slope) => for x in logits.iter_mut() {
                     let log_p = log_prob(*x, it, normaliser);
                     let p = log_p.exp();
-                    // A probability of 0 moves nothing, whatever its logarithm.
-                    *x = if p > T::ZERO { -p * (g + slope * it * (log_p + saved[1])) } else { T::ZERO };
+                    // A probability of 0 moves nothing, whatever its logarithm; a NaN stays one.
+                    let g = if p > T::ZERO { g + slope * it * (log_p + saved[1]) } else { g };
+                    *x = -g * p;
                 },
             }
             logits[target as usize] += g;

@@ -5,7 +5,7 @@ mod cases;
 use crate::long;
 use cases::{TEMPERATURE, configs, parameters, rows, slopes};
 use grpo_lambda_decoder::model::config::EMBEDDING;
-use grpo_lambda_decoder::model::{Decoder, ForwardOptions, Gradients, weights};
+use grpo_lambda_decoder::model::{Cotangents, Decoder, ForwardOptions, Gradients, weights};
 
 /// Sum of log-probabilities weighted by the slopes: what the backward pass differentiates. With entropies these are weighted by them as well.
 fn objective(decoder: &Decoder<f64>, entropy: bool) -> f64 {
@@ -21,7 +21,7 @@ fn gradients_with_entropy(decoder: &Decoder<f64>) -> weights::Parameters<f64> {
     let mut gradients = Gradients::new(decoder.config(), |_| true);
     let (scores, tape) = decoder.forward(&rows(), ForwardOptions { entropy: true, ..TEMPERATURE }).unwrap();
     let slopes = slopes(&scores.logps);
-    decoder.backward_with_entropy(tape, &slopes, &slopes, &mut gradients);
+    decoder.backward(tape, Cotangents { logps: &slopes, entropies: Some(&slopes) }, &mut gradients);
     gradients.parameters().clone()
 }
 

@@ -7,7 +7,8 @@ use grpo_lambda_decoder::generate::{RolloutError, SampledResponse, Sampler, Samp
 use grpo_lambda_decoder::lora::{Lora, LoraSettings};
 use grpo_lambda_decoder::model::weights::{Parameters, Tensor};
 use grpo_lambda_decoder::model::{
-    Decoder, Error, ForwardOptions, Gradients, ModelConfig, Rows, Tape as DecoderTape, TokenScores,
+    Cotangents, Decoder, Error, ForwardOptions, Gradients, ModelConfig, Rows, Tape as DecoderTape,
+    TokenScores,
 };
 use grpo_lambda_decoder::optim::{AdamW, OptimError, StepOutcome, WriteStateError};
 
@@ -101,22 +102,10 @@ impl Engine for CpuEngine {
         }
     }
 
-    fn backward(&mut self, tape: Tape, dlogps: &[Vec<f64>]) -> Result<(), Error> {
+    fn backward(&mut self, tape: Tape, cotangents: Cotangents<'_>) -> Result<(), Error> {
         let tape: DecoderTape<f32> = tape.into_inner();
         self.recomputes = tape.recomputes();
-        self.model.backward(tape, dlogps, &mut self.gradients);
-        Ok(())
-    }
-
-    fn backward_with_entropy(
-        &mut self,
-        tape: Tape,
-        dlogps: &[Vec<f64>],
-        dentropies: &[Vec<f64>],
-    ) -> Result<(), Error> {
-        let tape: DecoderTape<f32> = tape.into_inner();
-        self.recomputes = tape.recomputes();
-        self.model.backward_with_entropy(tape, dlogps, dentropies, &mut self.gradients);
+        self.model.backward(tape, cotangents, &mut self.gradients);
         Ok(())
     }
 

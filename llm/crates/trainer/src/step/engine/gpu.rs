@@ -9,7 +9,9 @@ use grpo_lambda_decoder::generate::{RolloutError, SampledResponse, Sampler, Samp
 use grpo_lambda_decoder::lora::{self, LoraSettings};
 use grpo_lambda_decoder::model::config::{NormPlacement, QkNorm};
 use grpo_lambda_decoder::model::weights::{self, Parameters};
-use grpo_lambda_decoder::model::{Decoder, Error, ForwardOptions, ModelConfig, Rows, TokenScores};
+use grpo_lambda_decoder::model::{
+    Cotangents, Decoder, Error, ForwardOptions, ModelConfig, Rows, TokenScores,
+};
 use grpo_lambda_decoder::optim::{OptimError, StepOutcome, WriteStateError};
 use grpo_lambda_gpu::generate::{self, GenerateOptions};
 use grpo_lambda_gpu::lora::AdapterLayout;
@@ -207,9 +209,9 @@ impl Engine for GpuEngine {
         rows.iter().map(|rows| Ok(self.model.decoder.score(weights, rows, options)?)).collect()
     }
 
-    fn backward(&mut self, tape: Tape, dlogps: &[Vec<f64>]) -> Result<(), Error> {
+    fn backward(&mut self, tape: Tape, cotangents: Cotangents<'_>) -> Result<(), Error> {
         let (tape, gradients) = (tape.into_inner(), self.take_gradients()?);
-        self.model.decoder.backward(self.model.network(), tape, dlogps, &gradients)?;
+        self.model.decoder.backward(self.model.network(), tape, cotangents, &gradients)?;
         self.gradients = Some(gradients);
         Ok(())
     }

@@ -20,7 +20,9 @@ pub use synthetic::SyntheticWeights;
 use grpo_lambda_decoder::generate::{RolloutError, SampledResponse, Sampler, SamplingRequest};
 use grpo_lambda_decoder::lora::LoraSettings;
 use grpo_lambda_decoder::model::weights::Parameters;
-use grpo_lambda_decoder::model::{Decoder, Error, ForwardOptions, ModelConfig, Rows, TokenScores};
+use grpo_lambda_decoder::model::{
+    Cotangents, Decoder, Error, ForwardOptions, ModelConfig, Rows, TokenScores,
+};
 use grpo_lambda_decoder::optim::{AdamWSettings, OptimError, StepOutcome, WriteStateError};
 use grpo_lambda_gpu::StatePlace;
 
@@ -93,21 +95,8 @@ pub trait Engine: Sampler {
     /// If the stage began without a reference and without an adapter.
     fn score_reference(&mut self, rows: &[Rows], options: ForwardOptions) -> Result<Vec<TokenScores>, Error>;
 
-    /// Adds `sum_i,t dlogps[i][t] d log pi(i, t) / d theta` to the gradient.
-    fn backward(&mut self, tape: Tape, dlogps: &[Vec<f64>]) -> Result<(), Error>;
-
-    /// [`Engine::backward`], with the gradients of the entropies of a forward pass that computed them times `dentropies`.
-    ///
-    /// # Panics
-    /// On an engine other than that of the CPU: whatever opens a configuration with an entropy bonus there refuses it.
-    fn backward_with_entropy(
-        &mut self,
-        _tape: Tape,
-        _dlogps: &[Vec<f64>],
-        _dentropies: &[Vec<f64>],
-    ) -> Result<(), Error> {
-        panic!("the gradient of the entropy is our decoder's on the CPU alone")
-    }
+    /// Adds the gradient of the sum over scored tokens of log-probabilities and entropies times their cotangents.
+    fn backward(&mut self, tape: Tape, cotangents: Cotangents<'_>) -> Result<(), Error>;
 
     /// Propagates what waits for the last row of a gradient: on the CPU the gradient of shared prompts. [`Engine::step`] does it otherwise.
     fn complete(&mut self) {}
