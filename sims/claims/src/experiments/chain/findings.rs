@@ -1,7 +1,6 @@
 //! The gate, the predictions of the protocol with their outcomes, and the comparisons that no prediction names.
 
-use super::updates;
-use super::{CLAMP, Compared, GRPO, Numbers, PAPER, REFERENCE, SETS, TEMPO, TEXTBOOK, TRACE, VERIFIER};
+use super::{CLAMP, Compared, GRPO, Numbers, PAPER, PERMUTED, REFERENCE, SETS, TEMPO, TEXTBOOK, TRACE, VERIFIER};
 use crate::experiment::{Finding, Verdict};
 use crate::experiments::common::claim::claim;
 use crate::experiments::common::{Shown, list};
@@ -144,16 +143,16 @@ fn gains(n: &Numbers) -> impl Iterator<Item = Finding> {
     all.into_iter().filter_map(|(key, statement, pair)| gain(n, key, statement, pair))
 }
 
-/// The noise of the updates of version 5's arms.
+/// The noise of the methods' updates.
 fn verifier_noise(n: &Numbers) -> Option<Finding> {
-    let mut own = n.updates.iter().filter(|update| update.arm == updates::VERIFIER).peekable();
+    let mut own = n.updates.iter().filter(|update| update.arm == VERIFIER).peekable();
     own.peek()?;
-    let statement = "Verifier credit (Q - b*, version 5) has less noise than RLOO's update at the start, in the middle and at the end of a run";
+    let statement = "Verifier credit (Q - b*) has less noise than RLOO's update at the start, in the middle and at the end of a run";
     Some(
         claim("verifier_noise", statement)
             .holds_or(own.all(|update| update.noise_high < 1.0), "an interval reaches RLOO's")
             .rows("updates", &["place", "arm", "seeds", "noise", "noise_low", "noise_high"])
-            .only("arm", &[updates::VERIFIER, updates::TRACE, updates::CLAMP, updates::PERMUTED])
+            .only("arm", &[VERIFIER, TRACE, CLAMP, PERMUTED])
             .note("Noise over RLOO's, Student's t at 95 % over seeds."),
     )
 }

@@ -4,7 +4,7 @@
 //! `Q - b*` at random steps of the response.
 //!
 //! The runs are recorded: `cargo run --release -p grpo-lambda-control -- chain FILE` trains them by `paper/protocols/chain_6.toml`, which was committed
-//! first, and this claim reads their file. What version 5 (`chain.toml`) measured of updates is in [`updates`].
+//! first, and this claim reads their file. [`updates`] reads what `quality` measured of the updates.
 //!
 //! `chain_gate.csv` and `chain_earlier.csv` compare tokens to a target, as versions 4 and 5 did, and decide nothing any more. They stay as the last run
 //! wrote them; `tests/report/chain_earlier.rs` computes them from the recorded runs.
@@ -49,7 +49,7 @@ pub(crate) const SETS: &str = "systematic_rloo";
 pub(crate) const TEMPO: &str = "tempo";
 /// The comparison that the protocol reports outside gate and family.
 const REPORTED: [&str; 2] = [PERMUTED, REFERENCE];
-/// The confidence level of version 5.
+/// The confidence level of the updates.
 const LEVEL: f64 = 0.95;
 
 /// The role of a comparison in the protocol.
@@ -79,13 +79,13 @@ struct Compared {
     difference: Difference,
 }
 
-/// The runs of version 6, and the updates of version 5.
+/// The runs of version 6, and its updates.
 struct Numbers {
     study: Study<toml::Table>,
     methods: Vec<Evaluated>,
     /// The comparisons; none before all evaluation runs are there, since until then nothing is concluded.
     compared: Vec<Compared>,
-    /// The updates of version 5's arms.
+    /// The updates of the methods.
     updates: Vec<UpdateRow>,
 }
 

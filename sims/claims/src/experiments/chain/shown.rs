@@ -2,7 +2,7 @@
 
 use super::judged::{Evaluated, dots};
 use super::rows::{ComparedRow, MethodRow, SeedRow, UpdateRow};
-use super::updates::{self, PLACES};
+use super::updates::PLACES;
 use super::{CLAMP, Compared, GRPO, Numbers, REFERENCE, Role, TRACE, VERIFIER};
 use crate::experiments::common::record::Yes;
 use crate::experiments::common::{distinct, mean, placed};
@@ -133,35 +133,15 @@ fn title(n: &Numbers) -> String {
     parts().unwrap_or_else(|| "The gate is not passed: no method is compared".to_owned())
 }
 
-/// The name of an arm of version 5 for readers.
-fn label(arm: &str) -> &str {
-    match arm {
-        updates::VERIFIER => "verifier credit",
-        updates::PERMUTED => "permuted credit",
-        "grpo" => "GRPO",
-        "lambda_paper" => "GRPO-λ as published",
-        "lambda_free" => "GRPO-λ, no clamp",
-        updates::TRACE => "trace, mean weight 1",
-        updates::CLAMP => "GRPO with the clamp",
-        "vine_ppo" => "VinePPO",
-        "prefix_rloo" => "Prefix RLOO",
-        "tempo" => "TEMPO",
-        "p_trace" => "P-trace (recon.)",
-        "systematic_rloo" => "systematic sets",
-        "critic" => "learned critic",
-        other => other,
-    }
-}
-
 fn of_updates(n: &Numbers) -> Figure {
-    let arms = n.updates.iter().map(|update| update.arm.as_str()).filter(|arm| *arm != updates::REFERENCE);
+    let arms = n.updates.iter().map(|update| update.arm.as_str()).filter(|arm| *arm != REFERENCE);
     let mut arms = distinct(arms);
     let at_start = |arm: &str| n.updates.iter().find(|u| u.arm == arm).map_or(f64::INFINITY, |u| u.noise);
     arms.sort_by(|a, b| at_start(a).total_cmp(&at_start(b)));
     let panel = |name: &str, axis: Axis, number: fn(&UpdateRow) -> Interval| {
         let panel = Panel::new(name)
             .x(axis)
-            .y(Axis::new("").categories(arms.iter().map(|arm| label(arm))))
+            .y(Axis::new("").categories(arms.iter().map(|arm| n.label(arm))))
             .vline(1.0, "RLOO");
         PLACES.iter().zip([-0.24, 0.0, 0.24]).fold(panel, |panel, (place, aside)| {
             let intervals = arms.iter().zip(0..).filter_map(|(arm, k)| {
@@ -174,7 +154,7 @@ fn of_updates(n: &Numbers) -> Figure {
     let noise = Axis::new("noise over RLOO's").log().range(0.01, 5.0);
     let seeds = n.updates.first().map_or(0, |u| u.seeds);
     Figure::new(title_of_updates(n, &arms))
-        .caption(format!("The arms of version 5: updates at the start, in the middle and at the end of a run with RLOO; means over {seeds} seeds, Student's t at 95 %, bars that reach 0 cut at the left. Noise: the variance of an update at the scale at which its mean goes as far along the gradient as the gradient itself."))
+        .caption(format!("Updates at the start, in the middle and at the end of a run with RLOO; means over {seeds} seeds, Student's t at 95 %, bars that reach 0 cut at the left. Noise: the variance of an update at the scale at which its mean goes as far along the gradient as the gradient itself."))
         .panel_size(520, 520)
         .panel(panel("Noise", noise, UpdateRow::noise))
         .panel(panel("Direction of the mean update", Axis::new("cosine with the gradient over RLOO's"), UpdateRow::cosine))
@@ -185,7 +165,7 @@ fn title_of_updates(n: &Numbers, arms: &[&str]) -> String {
         let own: Vec<&UpdateRow> = n.updates.iter().filter(|u| u.arm == **arm).collect();
         own.len() == PLACES.len() && own.iter().all(|u| u.noise_high < 1.0)
     };
-    let lower: Vec<&str> = arms.iter().filter(is_lower).map(|arm| label(arm)).collect();
+    let lower: Vec<&str> = arms.iter().filter(is_lower).map(|arm| n.label(arm)).collect();
     match lower.as_slice() {
         [] => "No method is shown to lower the noise of RLOO's update at all three places".to_owned(),
         [only] => format!(
