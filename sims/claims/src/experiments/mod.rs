@@ -4,6 +4,7 @@
 use crate::experiment::Experiment;
 
 pub(crate) mod addition;
+mod branch;
 pub(crate) mod chain;
 mod clamp;
 pub(crate) mod clamp_gain;
@@ -51,6 +52,7 @@ pub static REGISTRY: &[&Experiment] = &[
     &sampler::EXPERIMENT,
     &addition::EXPERIMENT,
     &chain::EXPERIMENT,
+    &branch::EXPERIMENT,
     &pretrained::EXPERIMENT,
     &paper_audit::EXPERIMENT,
 ];

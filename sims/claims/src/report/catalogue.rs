@@ -11,7 +11,7 @@ use grpo_lambda_mdp::zoo;
 /// refuses.
 const NO_TRANSFORMER: [InputKind; 1] = [InputKind::ProcessRewards];
 /// The methods whose runs on a transformer are recorded in `llm/results`, or in `paper/data`.
-const RECORDED: [&str; 11] = [
+const RECORDED: [&str; 14] = [
     "grpo",
     "grpo_lambda",
     "rloo",
@@ -23,6 +23,9 @@ const RECORDED: [&str; 11] = [
     "p_trace_reconstructed",
     "ppo",
     "vine_ppo",
+    "spo_tree",
+    "tree_rl",
+    "tree_rpo_reconstructed",
 ];
 /// The methods that sample in a way of their own, with where they do; tests of `llm-train` compare them with what it
 /// takes.
@@ -145,6 +148,11 @@ mod tests {
         let arms = protocol["arms"].as_array().unwrap().iter();
         let ran = arms.filter(|arm| runs.contains(&format!(",evaluation,{},", word(arm, "name"))));
         found.extend(ran.map(|arm| word(arm, "method")));
+        let branch: toml::Table = toml::from_str(&chain("protocols/branch.toml")).unwrap();
+        let runs = ["addition", "chain"].map(|task| chain(&format!("data/branch_{task}_runs.csv"))).concat();
+        let methods = branch["methods"].as_array().unwrap().iter();
+        let ran = methods.filter(|method| runs.contains(&format!("selection,{},", word(method, "name"))));
+        found.extend(ran.map(|method| word(method, "method")));
         assert_eq!(found, RECORDED.iter().map(|name| (*name).to_owned()).collect());
     }
 }

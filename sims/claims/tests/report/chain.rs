@@ -3,23 +3,11 @@
 
 #![allow(clippy::unwrap_used)] // the lint spares test functions but not their helpers
 
+use crate::trials::{Compared, T_OF_24 as T, area};
 use crate::{finding, interval, one_line, rows, text};
 use grpo_lambda_trials::{Comparison, End, Point, Stage, Study, Trial};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// The mean of the straight lines between exams over the budget: at midpoints of pieces within which they are straight.
-fn area(run: &Trial, budget: f64) -> f64 {
-    let points = &run.curve.0;
-    let at = |tokens: f64| {
-        let k = points.iter().position(|p| p.tokens >= tokens).unwrap().max(1);
-        let (from, to) = (points[k - 1], points[k]);
-        from.accuracy + (to.accuracy - from.accuracy) * (tokens - from.tokens) / (to.tokens - from.tokens)
-    };
-    let inside = points.iter().map(|p| p.tokens).filter(|tokens| *tokens < budget);
-    let ends: Vec<f64> = inside.chain([budget]).collect();
-    ends.windows(2).map(|w| (w[1] - w[0]) * at((w[0] + w[1]) / 2.0)).sum::<f64>() / budget
-}
 
 /// The run of a method with an evaluation seed.
 fn evaluated<'a>(runs: &'a [Trial], method: &str, seed: u64) -> &'a Trial {
@@ -38,7 +26,7 @@ impl Recomputed {
     fn new() -> Recomputed {
         let protocol: Study<toml::Table> = Study::read(&text("paper/protocols/chain_6.toml")).unwrap();
         let runs: Vec<Trial> = rows("chain_6_runs.csv");
-        let score = |name: &str, seed: &u64| area(evaluated(&runs, name, *seed), protocol.budget);
+        let score = |name: &str, seed: &u64| area(&evaluated(&runs, name, *seed).curve, protocol.budget);
         let of_method = |name: &String| {
             (name.clone(), protocol.seeds.evaluation.iter().map(|s| score(name, s)).collect())
         };
@@ -53,40 +41,7 @@ impl Recomputed {
     }
 }
 
-/// Student's t with 23 degrees of freedom at 97.5 % and at 95 %, from printed tables.
-const T: [f64; 2] = [2.068_657_610, 1.713_871_528];
-
-/// The exact two-sided p-value of all 2^24 sign flips: the sums of either half of the seeds, joined by bisection.
-fn exact_p(xs: &[f64]) -> f64 {
-    let sums = |half: &[f64]| -> Vec<f64> {
-        half.iter().fold(vec![0.0], |sums, x| sums.iter().flat_map(|sum| [sum + x, sum - x]).collect())
-    };
-    let (first, mut second) = (sums(&xs[..12]), sums(&xs[12..]));
-    second.sort_by(f64::total_cmp);
-    let observed = xs.iter().sum::<f64>().abs() - 1e-9;
-    let below = |limit: f64| second.partition_point(|sum| *sum < limit);
-    let beyond = |sum: &f64| second.len() - below(observed - sum) + below(-observed - sum);
-    first.iter().map(beyond).sum::<usize>() as f64 / (first.len() * second.len()) as f64
-}
-
-/// A row of `chain_compared.csv`.
-#[derive(Deserialize)]
-struct Row {
-    role: String,
-    method: String,
-    with: String,
-    difference: f64,
-    difference_low: f64,
-    difference_high: f64,
-    narrow_low: f64,
-    narrow_high: f64,
-    higher_on: usize,
-    p: f64,
-    corrected: Option<f64>,
-    verdict: String,
-}
-
-fn compared() -> Vec<Row> {
+fn compared() -> Vec<Compared> {
     rows("chain_compared.csv")
 }
 
@@ -100,7 +55,8 @@ fn the_runs_are_those_of_the_protocol_at_the_rates_that_selection_chooses() {
     for name in protocol.methods.iter().map(|method| method.name.as_str()) {
         let mean = |rate: &f64| {
             let own = |r: &&Trial| r.stage == Stage::Selection && r.method == name && r.rate == *rate;
-            let scores: Vec<f64> = runs.iter().filter(own).map(|run| area(run, protocol.budget)).collect();
+            let scores: Vec<f64> =
+                runs.iter().filter(own).map(|run| area(&run.curve, protocol.budget)).collect();
             assert_eq!(scores.len(), selection.len(), "{name} at {rate}");
             scores.iter().sum::<f64>()
         };
@@ -185,38 +141,17 @@ fn comparisons_are_those_of_the_rows_with_exact_sign_flips() {
     .concat();
     let found = rows.iter().map(|row| [row.role.clone(), row.method.clone(), row.with.clone()]);
     assert_eq!(found.collect::<Vec<_>>(), wanted);
-    // Holm: the k-th least of nine p-values times 9 - k, and no less than the one before.
-    let mut family: Vec<f64> = rows.iter().filter(|row| row.role == "family").map(|row| row.p).collect();
-    family.sort_by(f64::total_cmp);
-    let holm = |p: f64| {
-        let until = family.iter().enumerate().take_while(|(_, other)| **other <= p);
-        until.map(|(k, other)| (other * (9 - k) as f64).min(1.0)).fold(0.0, f64::max)
-    };
+    let family: Vec<f64> = rows.iter().filter(|row| row.role == "family").map(|row| row.p).collect();
+    assert_eq!(family.len(), 9);
     for row in &rows {
-        let name = format!("{} - {}", row.method, row.with);
-        let values = all.minus(&row.method, &row.with);
-        let ([mid, low, high], narrow) = (interval(&values, T[0]), interval(&values, T[1]));
-        let numbers =
-            [row.difference, row.difference_low, row.difference_high, row.narrow_low, row.narrow_high];
-        let wanted = [mid, low, high, narrow[1], narrow[2]];
-        assert!(numbers.iter().zip(wanted).all(|(a, b)| (a - b).abs() < 1e-8), "{name}: {wanted:?}");
-        assert_eq!(row.higher_on, values.iter().filter(|value| **value > 0.0).count(), "{name}");
-        // The protocol draws 100,000 flips; all of them give a p within five standard errors.
-        let p = exact_p(&values);
-        assert!((row.p - p).abs() <= 5.0 * (p * (1.0 - p) / 1e5).sqrt() + 2e-5, "{name}: {} {p}", row.p);
-        if row.role != "family" {
-            assert!(row.corrected.is_none() && row.verdict.is_empty(), "{name}");
-            continue;
+        // The protocol draws 100,000 flips.
+        row.check(&all.minus(&row.method, &row.with), T, Some(1e5));
+        if row.role == "family" {
+            let verdict = row.corrected_verdict(&family, all.protocol.margin);
+            assert_eq!(row.verdict, verdict, "{}", row.name());
+        } else {
+            assert!(row.corrected.is_none() && row.verdict.is_empty(), "{}", row.name());
         }
-        let corrected = row.corrected.unwrap();
-        assert!((corrected - holm(row.p)).abs() < 1e-12, "{name}: {corrected}");
-        let verdict = match () {
-            () if narrow[1] >= -all.protocol.margin && narrow[2] <= all.protocol.margin => "equivalent",
-            () if corrected > 0.05 => "inconclusive",
-            () if mid > 0.0 => "higher",
-            () => "lower",
-        };
-        assert_eq!(row.verdict, verdict, "{name}");
     }
 }
 
@@ -277,14 +212,4 @@ fn pages_print_the_recomputed_numbers() {
         let text = one_line(page);
         assert!(!text.contains("0.32 to 0.64") && !text.contains("verifier-range"), "{page}");
     }
-}
-
-#[test]
-fn exact_sign_flips_by_hand() {
-    // All of one sign: two of 2^24 assignments are as far.
-    assert_eq!(exact_p(&[1.0; 24]), 2.0 / f64::from(1 << 24));
-    // One seed of weight: every assignment is as far.
-    let mut alone = [0.0; 24];
-    alone[5] = 1.0;
-    assert_eq!(exact_p(&alone), 1.0);
 }

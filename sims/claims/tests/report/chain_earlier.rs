@@ -226,10 +226,10 @@ fn noise_at_the_three_places_is_that_of_the_recorded_sums() {
         along: f64,
         gradient_square: f64,
     }
-    let sums: Vec<Sums> = rows("chain_updates_runs.csv");
+    let sums: Vec<Sums> = rows("chain_6_updates_runs.csv");
     let noise = |s: &Sums| (s.square - s.own_square) / (s.along / s.gradient_square.sqrt()).powi(2);
     let printed: Vec<Row> = rows("chain_updates.csv");
-    for arm in ["oracle", "lambda_mean1", "grpo_clamp", "anti_oracle"] {
+    for arm in ["verifier_q_b", "trace", "grpo_clamp", "permuted"] {
         for place in ["start", "middle", "end"] {
             let of_arm = |arm: &'static str| sums.iter().filter(move |s| s.arm == arm && s.place == place);
             let over = |s: &Sums| noise(s) / noise(of_arm("rloo").find(|r| r.seed == s.seed).unwrap());

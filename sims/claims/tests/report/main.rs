@@ -17,6 +17,7 @@ mod notebooks;
 mod paper;
 mod paper_audit;
 mod pretrained;
+mod trials;
 
 use grpo_lambda_stats::table::Table;
 use serde::Deserialize;

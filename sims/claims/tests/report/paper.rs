@@ -146,7 +146,8 @@ fn every_experiment_has_its_test_data_figure_and_row() {
             // A claim about printed tables has no theory to test; its arithmetic is tested next to its experiment.
             assert!(in_theory || file(format!("sims/claims/tests/report/{id}.rs")), "{id} has no test");
             assert!(data.contains(&format!("{id}_verdicts")) && owned(&data) >= 2, "{id} has no data");
-            let is_running = id == "pretrained" && !file("paper/data/pretrained_compared.csv".to_owned());
+            let is_running =
+                ["branch", "pretrained"].contains(&id) && !file(format!("paper/data/{id}_compared.csv"));
             assert!(owned(&png) >= 1 || is_running, "{id} has no figure");
             assert!(text.contains(&format!("| [`{id}`](#{id}) |")), "{id} has no row in paper/{page}");
         }

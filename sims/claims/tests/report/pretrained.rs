@@ -3,7 +3,9 @@
 
 #![allow(clippy::unwrap_used)] // the lint spares test functions but not their helpers
 
-use crate::{committed, root};
+use crate::trials::{Compared, T_OF_12, area};
+use crate::{committed, root, rows};
+use grpo_lambda_trials::Curve;
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -15,8 +17,8 @@ struct Run {
     ended: String,
     steps: u64,
     tokens: f64,
-    curve: String,
-    read_curve: String,
+    curve: Curve,
+    read_curve: Curve,
     right: String,
     read: String,
 }
@@ -32,29 +34,6 @@ fn runs() -> Vec<Run> {
 fn numbers(table: &toml::Table, key: &str) -> Vec<f64> {
     let all = table[key].as_array().unwrap().iter();
     all.map(|x| x.as_float().or(x.as_integer().map(|x| x as f64)).unwrap()).collect()
-}
-
-fn points(curve: &str) -> Vec<[f64; 2]> {
-    let point = |text: &str| {
-        let (tokens, accuracy) = text.split_once(':').unwrap();
-        [tokens.parse().unwrap(), accuracy.parse().unwrap()]
-    };
-    curve.split(' ').map(point).collect()
-}
-
-/// The mean over the budget of straight lines between exams, summed over thin slices; 0 after the last exam.
-fn area(curve: &str, budget: f64) -> f64 {
-    let points = points(curve);
-    let slices = 20_000;
-    let at = |tokens: f64| {
-        let pair = points.windows(2).find(|pair| tokens <= pair[1][0]);
-        pair.map_or(0.0, |pair| {
-            let ([x, y], [u, v]) = (pair[0], pair[1]);
-            y + (v - y) * (tokens - x) / (u - x)
-        })
-    };
-    (0..slices).map(|k| at((f64::from(k) + 0.5) * budget / f64::from(slices))).sum::<f64>()
-        / f64::from(slices)
 }
 
 #[test]
@@ -93,8 +72,8 @@ fn runs_are_those_of_the_protocol_in_its_order() {
         };
         assert_eq!(run.rate, rate.unwrap_or_else(chosen), "{method} {seed}");
         // A run ends with the first exam at or beyond the budget, six steps after the one before, unless its numbers are not finite.
-        let exams = points(&run.curve);
-        let before = exams.iter().filter(|exam| exam[0] < budget).count();
+        let exams = &run.curve.0;
+        let before = exams.iter().filter(|exam| exam.tokens < budget).count();
         let whole = usize::from(run.ended == "budget");
         assert!(["budget", "not_finite"].contains(&run.ended.as_str()), "{method} {seed}");
         assert_eq!(
@@ -102,27 +81,28 @@ fn runs_are_those_of_the_protocol_in_its_order() {
             (before + whole, 6 * (exams.len() as u64 - 1)),
             "{method} {seed}"
         );
-        assert!(exams[exams.len() - 1][0] == run.tokens);
+        assert!(exams[exams.len() - 1].tokens == run.tokens);
         for (curve, marks) in [(&run.curve, &run.right), (&run.read_curve, &run.read)] {
             let solved = marks.split(' ').map(|exam| u128::from_str_radix(exam, 16).unwrap());
             let counted: Vec<f64> = solved.map(|exam| f64::from(exam.count_ones()) / 98.0).collect();
-            let shown: Vec<f64> = points(curve).iter().map(|point| point[1]).collect();
+            let shown: Vec<f64> = curve.0.iter().map(|point| point.accuracy).collect();
             assert_eq!(counted.len(), shown.len(), "{method} {seed}");
             assert!(counted.iter().zip(&shown).all(|(a, b)| (a - b).abs() < 6e-5), "{method} {seed}");
         }
     }
 }
 
-/// Once a comparison has its runs: its mean and its interval (Student's t of 11 degrees) from the rows.
+/// Once the methods with rates of their own have their runs: every number of a comparison from the rows, and its verdict, which an effect of the other
+/// sign by the second reader takes away.
 #[test]
 fn comparisons_are_those_of_the_rows() {
-    let runs = runs();
-    let of_method = |name: &str| -> Vec<f64> {
+    let (runs, protocol) = (runs(), protocol());
+    let of_method = |name: &str, curve: fn(&Run) -> &Curve| -> Vec<f64> {
         let own = runs.iter().filter(|run| run.stage == "evaluation" && run.method == name);
-        own.map(|run| area(&run.curve, 20_000.0)).collect()
+        own.map(|run| area(curve(run), 20_000.0)).collect()
     };
-    let is_complete =
-        ["grpo", "grpo_clamp", "grpo_lambda", "trace", "rloo"].map(|name| of_method(name).len());
+    let is_complete = ["grpo", "grpo_clamp", "grpo_lambda", "trace", "rloo"]
+        .map(|name| of_method(name, |r| &r.curve).len());
     let file = root().join("paper/data/pretrained_compared.csv");
     assert_eq!(
         file.exists(),
@@ -132,28 +112,25 @@ fn comparisons_are_those_of_the_rows() {
     if !file.exists() {
         return;
     }
-    #[derive(Deserialize)]
-    struct Row {
-        method: String,
-        with: String,
-        difference: f64,
-        difference_low: f64,
-        difference_high: f64,
-    }
-    let rows: Vec<Row> = committed("pretrained_compared.csv").to_rows().unwrap();
-    for row in rows {
-        let (own, with) = (of_method(&row.method), of_method(&row.with));
-        let values: Vec<f64> = own.iter().zip(&with).map(|(a, b)| a - b).collect();
+    let compared: Vec<Compared> = rows("pretrained_compared.csv");
+    // Comparisons without runs yet count in the family with p = 1.
+    let mut family: Vec<f64> = compared.iter().map(|row| row.p).collect();
+    family.resize(protocol["comparisons"].as_array().unwrap().len(), 1.0);
+    for row in compared {
+        let minus = |curve: fn(&Run) -> &Curve| -> Vec<f64> {
+            let (own, with) = (of_method(&row.method, curve), of_method(&row.with, curve));
+            own.iter().zip(&with).map(|(a, b)| a - b).collect()
+        };
+        let values = minus(|run| &run.curve);
         assert_eq!(values.len(), 12);
-        let mean = values.iter().sum::<f64>() / 12.0;
-        let half = 2.200_985 * (values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / 11.0 / 12.0).sqrt();
-        let close = |a: f64, b: f64| (a - b).abs() < 1e-6;
-        assert!(close(row.difference, mean), "{}: {mean}", row.method);
-        assert!(
-            close(row.difference_low, mean - half) && close(row.difference_high, mean + half),
-            "{}",
-            row.method
-        );
+        row.check(&values, T_OF_12, None);
+        let read = minus(|run| &run.read_curve).iter().sum::<f64>();
+        let verdict = match row.corrected_verdict(&family, protocol["margin"].as_float().unwrap()) {
+            "higher" if read <= 0.0 => "inconclusive",
+            "lower" if read >= 0.0 => "inconclusive",
+            verdict => verdict,
+        };
+        assert_eq!(row.verdict, verdict, "{}", row.name());
     }
 }
 

@@ -1,7 +1,6 @@
 //! The gate, the predictions of the protocol with their outcomes, and the comparisons that no prediction names.
 
-use super::updates;
-use super::{CLAMP, Compared, GRPO, Numbers, PAPER, REFERENCE, SETS, TEMPO, TEXTBOOK, TRACE, VERIFIER};
+use super::{CLAMP, Compared, GRPO, Numbers, PAPER, PERMUTED, REFERENCE, SETS, TEMPO, TEXTBOOK, TRACE, VERIFIER};
 use crate::experiment::{Finding, Verdict};
 use crate::experiments::common::claim::claim;
 use crate::experiments::common::{Shown, list};
@@ -86,7 +85,7 @@ fn gate(n: &Numbers) -> Option<Finding> {
         let name = format!("{} minus {}", n.label(&pair.method), n.label(&pair.with));
         finding = finding.interval(name, difference.interval);
     }
-    let at_an_end = n.methods.iter().filter(|m| n.is_at_an_end(m.rate));
+    let at_an_end = n.methods.iter().filter(|m| m.at_an_end);
     let ends: Vec<&str> = at_an_end.map(|m| m.label.as_str()).collect();
     Some(finding.value("methods whose rate is an end of the grid", list(&ends)).note(
         "Mean held-out accuracy over the budget of sampled tokens, paired by seed, each method at the rate that other seeds chose, Student's t at 95 %.",
@@ -94,9 +93,7 @@ fn gate(n: &Numbers) -> Option<Finding> {
 }
 
 /// The finding on the number of predictions that held.
-fn summary(n: &Numbers, found: &[(Outcome, Finding)]) -> Finding {
-    let first = if n.is_gate_passed() { Outcome::Held } else { Outcome::Failed };
-    let outcomes: Vec<Outcome> = [first].into_iter().chain(found.iter().map(|(o, _)| *o)).collect();
+pub(in crate::experiments) fn summary(outcomes: &[Outcome]) -> Finding {
     let with = |(wanted, word): (Outcome, &str)| {
         let named = outcomes.iter().zip(1..).filter(|(outcome, _)| **outcome == wanted);
         let names: Vec<String> = named.map(|(_, k)| format!("P{k}")).collect();
@@ -146,16 +143,16 @@ fn gains(n: &Numbers) -> impl Iterator<Item = Finding> {
     all.into_iter().filter_map(|(key, statement, pair)| gain(n, key, statement, pair))
 }
 
-/// The noise of the updates of version 5's arms.
+/// The noise of the methods' updates.
 fn verifier_noise(n: &Numbers) -> Option<Finding> {
-    let mut own = n.updates.iter().filter(|update| update.arm == updates::VERIFIER).peekable();
+    let mut own = n.updates.iter().filter(|update| update.arm == VERIFIER).peekable();
     own.peek()?;
-    let statement = "Verifier credit (Q - b*, version 5) has less noise than RLOO's update at the start, in the middle and at the end of a run";
+    let statement = "Verifier credit (Q - b*) has less noise than RLOO's update at the start, in the middle and at the end of a run";
     Some(
         claim("verifier_noise", statement)
             .holds_or(own.all(|update| update.noise_high < 1.0), "an interval reaches RLOO's")
             .rows("updates", &["place", "arm", "seeds", "noise", "noise_low", "noise_high"])
-            .only("arm", &[updates::VERIFIER, updates::TRACE, updates::CLAMP, updates::PERMUTED])
+            .only("arm", &[VERIFIER, TRACE, CLAMP, PERMUTED])
             .note("Noise over RLOO's, Student's t at 95 % over seeds."),
     )
 }
@@ -164,7 +161,9 @@ fn verifier_noise(n: &Numbers) -> Option<Finding> {
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     let Some(gate) = gate(n) else { return Vec::new() };
     let found = predictions(n).unwrap_or_default();
-    let summary = (!found.is_empty()).then(|| summary(n, &found));
+    let first = if n.is_gate_passed() { Outcome::Held } else { Outcome::Failed };
+    let outcomes: Vec<Outcome> = [first].into_iter().chain(found.iter().map(|(o, _)| *o)).collect();
+    let summary = (!found.is_empty()).then(|| summary(&outcomes));
     let judged = found.into_iter().map(|(_, finding)| finding);
     [gate].into_iter().chain(summary).chain(judged).chain(gains(n)).chain(verifier_noise(n)).collect()
 }

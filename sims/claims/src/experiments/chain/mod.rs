@@ -4,12 +4,13 @@
 //! `Q - b*` at random steps of the response.
 //!
 //! The runs are recorded: `cargo run --release -p grpo-lambda-control -- chain FILE` trains them by `paper/protocols/chain_6.toml`, which was committed
-//! first, and this claim reads their file. What version 5 (`chain.toml`) measured of updates is in [`updates`].
+//! first, and this claim reads their file. [`updates`] reads what `quality` measured of the updates.
 //!
 //! `chain_gate.csv` and `chain_earlier.csv` compare tokens to a target, as versions 4 and 5 did, and decide nothing any more. They stay as the last run
 //! wrote them; `tests/report/chain_earlier.rs` computes them from the recorded runs.
 
 pub(super) mod findings;
+pub(super) mod judged;
 pub(crate) mod rows;
 pub(super) mod shown;
 #[cfg(test)]
@@ -20,6 +21,7 @@ use crate::experiment::{Context, Experiment, Parts};
 use crate::experiments::common::record::recorded;
 use findings::findings;
 use grpo_lambda_trials::{Comparison, Difference, Rows, Study, Trial, correct};
+use judged::Evaluated;
 use rows::UpdateRow;
 use shown::{figures, tables};
 
@@ -47,7 +49,7 @@ pub(crate) const SETS: &str = "systematic_rloo";
 pub(crate) const TEMPO: &str = "tempo";
 /// The comparison that the protocol reports outside gate and family.
 const REPORTED: [&str; 2] = [PERMUTED, REFERENCE];
-/// The confidence level of version 5.
+/// The confidence level of the updates.
 const LEVEL: f64 = 0.95;
 
 /// The role of a comparison in the protocol.
@@ -77,25 +79,13 @@ struct Compared {
     difference: Difference,
 }
 
-/// A method with its evaluation runs.
-#[derive(Clone, Debug)]
-struct Evaluated {
-    name: String,
-    label: String,
-    rate: f64,
-    /// Mean accuracy over the budget, by seed.
-    scores: Vec<f64>,
-    /// Accuracy at the last exam, by seed.
-    last: Vec<f64>,
-}
-
-/// The runs of version 6, and the updates of version 5.
+/// The runs of version 6, and its updates.
 struct Numbers {
     study: Study<toml::Table>,
     methods: Vec<Evaluated>,
     /// The comparisons; none before all evaluation runs are there, since until then nothing is concluded.
     compared: Vec<Compared>,
-    /// The updates of version 5's arms.
+    /// The updates of the methods.
     updates: Vec<UpdateRow>,
 }
 
@@ -138,17 +128,7 @@ fn judged(protocol: &str, runs: &str) -> anyhow::Result<(Vec<Evaluated>, Vec<Com
     let study: Study<toml::Table> = Study::read(protocol)?;
     let trials: Vec<Trial> = recorded(runs)?;
     let rows = Rows { study: &study, trials: &trials };
-    let evaluated = |method: &grpo_lambda_trials::Method| {
-        let runs = rows.runs(&method.name)?;
-        Some(Evaluated {
-            name: method.name.clone(),
-            label: method.label.clone(),
-            rate: runs.first()?.rate,
-            scores: rows.scores(&method.name)?,
-            last: runs.iter().map(|run| Some(run.curve.0.last()?.accuracy)).collect::<Option<_>>()?,
-        })
-    };
-    let methods: Option<Vec<Evaluated>> = study.methods.iter().map(evaluated).collect();
+    let methods: Option<Vec<Evaluated>> = study.methods.iter().map(|m| Evaluated::new(&rows, m)).collect();
     let [method, with] = REPORTED.map(str::to_owned);
     let reported = [Comparison { method, with }];
     let pairs = [

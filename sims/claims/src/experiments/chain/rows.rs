@@ -58,7 +58,7 @@ pub(crate) struct ComparedRow {
     pub(crate) verdict: String,
 }
 
-/// A row of `chain_updates.csv`: the update of an arm of version 5 at a place of a run, over the seeds.
+/// A row of `chain_updates.csv`: the update of a method at a place of a run, over the seeds.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct UpdateRow {
     pub(super) place: String,

@@ -1,8 +1,9 @@
 //! The tables and the figures.
 
+use super::judged::{Evaluated, dots};
 use super::rows::{ComparedRow, MethodRow, SeedRow, UpdateRow};
-use super::updates::{self, PLACES};
-use super::{CLAMP, Compared, Evaluated, GRPO, Numbers, REFERENCE, Role, TRACE, VERIFIER};
+use super::updates::PLACES;
+use super::{CLAMP, Compared, GRPO, Numbers, REFERENCE, Role, TRACE, VERIFIER};
 use crate::experiments::common::record::Yes;
 use crate::experiments::common::{distinct, mean, placed};
 use crate::figure::{Axis, Figure, Panel};
@@ -20,15 +21,9 @@ pub(in crate::experiments) fn word(verdict: Verdict) -> &'static str {
 }
 
 impl Numbers {
-    pub(super) fn is_at_an_end(&self, rate: f64) -> bool {
-        [self.study.rates.first(), self.study.rates.last()].contains(&Some(&rate))
-    }
-
-    /// The scores of a method minus those of RLOO, by seed.
-    fn minus_reference(&self, method: &Evaluated) -> Vec<f64> {
-        let reference = self.methods.iter().find(|m| m.name == REFERENCE);
-        let reference = reference.map_or(&[][..], |reference| &reference.scores);
-        method.scores.iter().zip(reference).map(|(own, reference)| own - reference).collect()
+    /// The scores of a method minus those of RLOO, by seed, with their interval; none without any.
+    fn minus_reference(&self, method: &Evaluated) -> Option<(Vec<f64>, Interval)> {
+        method.minus(self.methods.iter().find(|m| m.name == REFERENCE)?, self.study.level)
     }
 }
 
@@ -48,13 +43,12 @@ pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
 
 fn method_row(n: &Numbers, method: &Evaluated) -> Option<MethodRow> {
     let accuracy = t_interval(&method.scores, n.study.level)?;
-    let minus = n.minus_reference(method);
-    let minus = t_interval(&minus, n.study.level).filter(|_| method.name != REFERENCE);
+    let minus = n.minus_reference(method).map(|(_, interval)| interval).filter(|_| method.name != REFERENCE);
     Some(MethodRow {
         method: method.name.clone(),
         label: method.label.clone(),
         rate: method.rate,
-        at_an_end: Yes(n.is_at_an_end(method.rate)),
+        at_an_end: Yes(method.at_an_end),
         seeds: method.scores.len(),
         accuracy: accuracy.mid,
         accuracy_low: accuracy.low,
@@ -62,7 +56,7 @@ fn method_row(n: &Numbers, method: &Evaluated) -> Option<MethodRow> {
         minus_rloo: minus.map(|i| i.mid),
         minus_rloo_low: minus.map(|i| i.low),
         minus_rloo_high: minus.map(|i| i.high),
-        last: mean(&method.last),
+        last: mean(&method.last()),
     })
 }
 
@@ -88,49 +82,31 @@ fn compared_row(n: &Numbers, compared: &Compared) -> ComparedRow {
 
 fn seed_rows(n: &Numbers) -> Vec<SeedRow> {
     let of_method = |method: &Evaluated| {
-        let runs = n.study.seeds.evaluation.iter().zip(&method.scores).zip(&method.last);
-        let row = |(((seed, accuracy), last), minus_rloo): (((&u64, &f64), &f64), f64)| SeedRow {
+        let runs = n.study.seeds.evaluation.iter().zip(&method.scores).zip(method.last());
+        let row = |(((seed, accuracy), last), minus_rloo): (((&u64, &f64), f64), f64)| SeedRow {
             method: method.name.clone(),
             seed: *seed,
             accuracy: *accuracy,
             minus_rloo,
-            last: *last,
+            last,
         };
-        runs.zip(n.minus_reference(method)).map(row).collect::<Vec<_>>()
+        let minus = n.minus_reference(method).map(|(values, _)| values).unwrap_or_default();
+        runs.zip(minus).map(row).collect::<Vec<_>>()
     };
     n.methods.iter().flat_map(of_method).collect()
 }
 
 pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
-    let accuracy = (!n.methods.is_empty()).then(|| (String::new(), of_accuracy(n)));
+    let reference = n.methods.iter().find(|method| method.name == REFERENCE);
+    let accuracy = reference.map(|reference| (String::new(), of_accuracy(n, reference)));
     let noise = (!n.updates.is_empty()).then(|| ("noise".to_owned(), of_updates(n)));
     accuracy.into_iter().chain(noise).collect()
 }
 
-fn of_accuracy(n: &Numbers) -> Figure {
-    let others = n.methods.iter().filter(|method| method.name != REFERENCE);
-    let mut methods: Vec<(&str, Vec<f64>, Interval)> = others
-        .filter_map(|method| {
-            let values = n.minus_reference(method);
-            let interval = t_interval(&values, n.study.level)?;
-            Some((method.label.as_str(), values, interval))
-        })
-        .collect();
-    methods.sort_by(|a, b| b.2.mid.total_cmp(&a.2.mid));
-    // A dot a seed, each a little lower than the one before.
-    let dots = methods.iter().zip(0..).flat_map(|((_, values, _), row)| {
-        let aside = move |k: usize| f64::from(row) - 0.3 + 0.6 * k as f64 / (values.len() - 1).max(1) as f64;
-        values.iter().enumerate().map(move |(k, value)| (*value, aside(k)))
-    });
-    let means = methods.iter().zip(0..).map(|((_, _, i), row)| placed(f64::from(row), *i));
-    let panel = Panel::new("")
-        .x(Axis::new("mean held-out accuracy over 500,000 tokens, minus RLOO's on the same seed"))
-        .y(Axis::new("").categories(methods.iter().map(|(label, _, _)| *label)))
-        .vline(0.0, "RLOO")
-        .dots("a seed", false, dots.collect::<Vec<_>>())
-        .spans("mean, 95 %", means.collect::<Vec<_>>());
-    let reference = n.methods.iter().find(|method| method.name == REFERENCE);
-    let reference = reference.map_or(0.0, |reference| mean(&reference.scores));
+fn of_accuracy(n: &Numbers, reference: &Evaluated) -> Figure {
+    let axis = "mean held-out accuracy over 500,000 tokens, minus RLOO's on the same seed";
+    let panel = dots(&n.methods, reference, (n.study.level, "", axis));
+    let reference = mean(&reference.scores);
     Figure::new(title(n))
         .caption(format!("A small transformer on chains of eight operations, {} seeds that chose no rate, every run counted; Student's t over seeds. RLOO's own mean is {reference:.3}. Verifier credit: the first wrong step is known; Q is modelled, V its mean, b* the baseline of least variance. Permuted credit: Q - b* at random steps of the response.", n.study.seeds.evaluation.len()))
         .columns(1)
@@ -157,35 +133,15 @@ fn title(n: &Numbers) -> String {
     parts().unwrap_or_else(|| "The gate is not passed: no method is compared".to_owned())
 }
 
-/// The name of an arm of version 5 for readers.
-fn label(arm: &str) -> &str {
-    match arm {
-        updates::VERIFIER => "verifier credit",
-        updates::PERMUTED => "permuted credit",
-        "grpo" => "GRPO",
-        "lambda_paper" => "GRPO-λ as published",
-        "lambda_free" => "GRPO-λ, no clamp",
-        updates::TRACE => "trace, mean weight 1",
-        updates::CLAMP => "GRPO with the clamp",
-        "vine_ppo" => "VinePPO",
-        "prefix_rloo" => "Prefix RLOO",
-        "tempo" => "TEMPO",
-        "p_trace" => "P-trace (recon.)",
-        "systematic_rloo" => "systematic sets",
-        "critic" => "learned critic",
-        other => other,
-    }
-}
-
 fn of_updates(n: &Numbers) -> Figure {
-    let arms = n.updates.iter().map(|update| update.arm.as_str()).filter(|arm| *arm != updates::REFERENCE);
+    let arms = n.updates.iter().map(|update| update.arm.as_str()).filter(|arm| *arm != REFERENCE);
     let mut arms = distinct(arms);
     let at_start = |arm: &str| n.updates.iter().find(|u| u.arm == arm).map_or(f64::INFINITY, |u| u.noise);
     arms.sort_by(|a, b| at_start(a).total_cmp(&at_start(b)));
     let panel = |name: &str, axis: Axis, number: fn(&UpdateRow) -> Interval| {
         let panel = Panel::new(name)
             .x(axis)
-            .y(Axis::new("").categories(arms.iter().map(|arm| label(arm))))
+            .y(Axis::new("").categories(arms.iter().map(|arm| n.label(arm))))
             .vline(1.0, "RLOO");
         PLACES.iter().zip([-0.24, 0.0, 0.24]).fold(panel, |panel, (place, aside)| {
             let intervals = arms.iter().zip(0..).filter_map(|(arm, k)| {
@@ -198,7 +154,7 @@ fn of_updates(n: &Numbers) -> Figure {
     let noise = Axis::new("noise over RLOO's").log().range(0.01, 5.0);
     let seeds = n.updates.first().map_or(0, |u| u.seeds);
     Figure::new(title_of_updates(n, &arms))
-        .caption(format!("The arms of version 5: updates at the start, in the middle and at the end of a run with RLOO; means over {seeds} seeds, Student's t at 95 %, bars that reach 0 cut at the left. Noise: the variance of an update at the scale at which its mean goes as far along the gradient as the gradient itself."))
+        .caption(format!("Updates at the start, in the middle and at the end of a run with RLOO; means over {seeds} seeds, Student's t at 95 %, bars that reach 0 cut at the left. Noise: the variance of an update at the scale at which its mean goes as far along the gradient as the gradient itself."))
         .panel_size(520, 520)
         .panel(panel("Noise", noise, UpdateRow::noise))
         .panel(panel("Direction of the mean update", Axis::new("cosine with the gradient over RLOO's"), UpdateRow::cosine))
@@ -209,7 +165,7 @@ fn title_of_updates(n: &Numbers, arms: &[&str]) -> String {
         let own: Vec<&UpdateRow> = n.updates.iter().filter(|u| u.arm == **arm).collect();
         own.len() == PLACES.len() && own.iter().all(|u| u.noise_high < 1.0)
     };
-    let lower: Vec<&str> = arms.iter().filter(is_lower).map(|arm| label(arm)).collect();
+    let lower: Vec<&str> = arms.iter().filter(is_lower).map(|arm| n.label(arm)).collect();
     match lower.as_slice() {
         [] => "No method is shown to lower the noise of RLOO's update at all three places".to_owned(),
         [only] => format!(

@@ -108,7 +108,7 @@ fn noise_and_cosine_are_over_those_of_rloo() {
     let row = |seed: u32, arm: &str, square: f64, mean: f64, along: f64| {
         format!("{seed},start,{arm},{square},1,{mean},{along},1,0.5,1,0.25\n")
     };
-    let both = |seed| row(seed, "rloo", 5.0, 1.0, 1.0) + &row(seed, "oracle", 3.0, 0.25, 0.5);
+    let both = |seed| row(seed, "rloo", 5.0, 1.0, 1.0) + &row(seed, VERIFIER, 3.0, 0.25, 0.5);
     let header = "# c\nseed,place,arm,square,own_square,mean_square,along,gradient_square,credit_before,credit_after,rank_correlation\n";
     let updates = updates::updates(&format!("{header}{}{}", both(1), both(2))).expect("sums");
     let update = &updates[1];

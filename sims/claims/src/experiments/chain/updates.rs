@@ -1,19 +1,13 @@
-//! The direction, the noise and the credit of the updates of version 5's arms, from the recorded sums.
+//! The direction, the noise and the credit of the methods' updates, from the recorded sums.
 
+use super::REFERENCE;
 use super::rows::UpdateRow;
 use crate::experiments::common::record::recorded;
 use crate::experiments::common::{average, distinct};
 use grpo_lambda_stats::{Interval, t_interval};
 use serde::Deserialize;
 
-pub(super) const RECORDED: &str = include_str!("../../../../../paper/data/chain_updates_runs.csv");
-
-/// Arms of version 5. `oracle` is verifier credit, `Q - b*` with one `p` per batch, and `anti_oracle` the same credit at random steps.
-pub(super) const REFERENCE: &str = "rloo";
-pub(super) const VERIFIER: &str = "oracle";
-pub(super) const PERMUTED: &str = "anti_oracle";
-pub(super) const TRACE: &str = "lambda_mean1";
-pub(super) const CLAMP: &str = "grpo_clamp";
+pub(super) const RECORDED: &str = include_str!("../../../../../paper/data/chain_6_updates_runs.csv");
 
 /// The places of a run, in its order.
 pub(super) const PLACES: [&str; 3] = ["start", "middle", "end"];

@@ -1,0 +1,194 @@
+//! Findings, tables and the figure.
+
+use super::{
+    ADDITION, CHAIN, Compared, EXPERIMENT, Evaluated, GRPO, Numbers, OnTask, PPO, SPO, TEMPO, TREE_RL,
+    TREE_RPO, VINE,
+};
+use crate::experiment::{Finding, Verdict};
+use crate::experiments::chain::findings::{Outcome, summary};
+use crate::experiments::chain::judged::dots;
+use crate::experiments::chain::shown::word;
+use crate::experiments::common::claim::claim;
+use crate::experiments::common::record::{Record, table, yes};
+use crate::experiments::common::{Shown, gains_everywhere, list, mean};
+use crate::figure::Figure;
+use grpo_lambda_stats::t_interval;
+use grpo_lambda_stats::table::{Cell, Table};
+use grpo_lambda_trials::{Difference, Verdict as Effect};
+
+const TASKS: [&str; 2] = [ADDITION, CHAIN];
+
+/// What a prediction says of a difference.
+#[derive(Clone, Copy)]
+enum Said {
+    Gains,
+    DoesNotGain,
+    Loses,
+}
+
+impl Said {
+    fn outcome(self, effect: Effect) -> Outcome {
+        match (self, effect) {
+            (Said::Gains, effect) => Outcome::new(effect, true),
+            (Said::DoesNotGain, effect) => Outcome::new(effect, false),
+            (Said::Loses, Effect::Lower) => Outcome::Held,
+            (Said::Loses, Effect::Inconclusive) => Outcome::Open,
+            (Said::Loses, Effect::Higher | Effect::Equivalent) => Outcome::Failed,
+        }
+    }
+}
+
+fn with(finding: Finding, task: &str, [method, with]: [&str; 2], d: &Difference) -> Finding {
+    let name = format!("{task}: {method} minus {with}");
+    finding.interval(name.clone(), d.interval).value(format!("{name}: corrected p"), d.corrected)
+}
+
+/// A prediction on pairs of methods on some tasks.
+fn prediction(
+    n: &Numbers,
+    (key, statement): (&str, &str),
+    (pairs, tasks): (&[[&str; 2]], &[&str]),
+    said: Said,
+) -> Option<(Outcome, Finding)> {
+    let (mut outcome, mut finding) = (Outcome::Held, claim(key, statement).verdict(Verdict::Holds));
+    for (task, pair) in tasks.iter().flat_map(|task| pairs.iter().map(move |pair| (task, pair))) {
+        let difference = n.pair(task, pair[0], pair[1])?;
+        outcome = outcome.max(said.outcome(difference.verdict(n.study.margin)));
+        finding = with(finding, task, *pair, difference);
+    }
+    Some((outcome, Finding { verdict: outcome.verdict(), ..finding }))
+}
+
+/// The methods with a sampler or a critic of their own against GRPO, on both tasks.
+fn gains(n: &Numbers) -> Finding {
+    let own = || TASKS.into_iter().flat_map(|task| [VINE, SPO, TREE_RL, TREE_RPO, PPO].map(|m| (task, m)));
+    let effect = |(task, method): (&str, &str)| n.pair(task, method, GRPO).map(|d| d.verdict(n.study.margin));
+    let shown: Vec<Shown> = own()
+        .filter_map(effect)
+        .map(|effect| match effect {
+            Effect::Higher => Shown::Gain,
+            Effect::Lower => Shown::Loss,
+            Effect::Equivalent | Effect::Inconclusive => Shown::Neither,
+        })
+        .collect();
+    let gaining: Vec<String> = own()
+        .filter(|place| effect(*place) == Some(Effect::Higher))
+        .map(|(task, method)| format!("{method} on {task}"))
+        .collect();
+    let condition = format!("shown of {}", list(&gaining));
+    let ends: Vec<String> = n
+        .tasks
+        .iter()
+        .flat_map(|task| {
+            task.methods.iter().filter(|m| m.at_an_end).map(|m| format!("{} on {}", m.label, task.name))
+        })
+        .collect();
+    claim("gains", EXPERIMENT.claim)
+        .verdict(gains_everywhere(&shown, condition, "no gain is shown"))
+        .value("seeds", n.study.seeds.evaluation.len())
+        .value("margin of equivalence", n.study.margin)
+        .value("methods whose rate is an end of the grid", list(&ends))
+        .rows("compared", &[])
+        .note("Mean held-out accuracy over the budget of sampled tokens, paired by seed, each method at the rate that other seeds chose; Holm over both tasks.")
+}
+
+pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
+    let [there, planned] = n.runs;
+    if !n.is_complete() {
+        let reason = format!(
+            "{there} of {planned} runs of its protocol are there, and nothing is concluded before all are"
+        );
+        return vec![claim("gains", EXPERIMENT.claim).verdict(Verdict::Inconclusive(reason))];
+    }
+    let vine = ("vine", "P1: VinePPO learns less than GRPO on both tasks");
+    let critic = ("critic", "P2: PPO gains over GRPO on CHAIN");
+    let learned = ("learned", "P3: PPO gains over VinePPO on both tasks");
+    let trees = ("trees", "P4: SPO-tree and TreeRPO do not gain over GRPO on a task");
+    let tempo = ("tempo", "P5: TEMPO does not gain over GRPO on a task");
+    let found = [
+        prediction(n, vine, (&[[VINE, GRPO]], &TASKS), Said::Loses),
+        prediction(n, critic, (&[[PPO, GRPO]], &[CHAIN]), Said::Gains),
+        prediction(n, learned, (&[[PPO, VINE]], &TASKS), Said::Gains),
+        prediction(n, trees, (&[[SPO, GRPO], [TREE_RPO, GRPO]], &TASKS), Said::DoesNotGain),
+        prediction(n, tempo, (&[[TEMPO, GRPO]], &TASKS), Said::DoesNotGain),
+    ];
+    let (outcomes, found): (Vec<Outcome>, Vec<Finding>) = found.into_iter().flatten().unzip();
+    [gains(n), summary(&outcomes)].into_iter().chain(found).collect()
+}
+
+pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
+    let each = |of_task: fn(&Numbers, &OnTask) -> Vec<Record>| {
+        table(n.tasks.iter().flat_map(|task| of_task(n, task)))
+    };
+    let all = [("", each(methods)), ("compared", each(compared)), ("critic", each(critic))];
+    let named = all.into_iter().filter(|(_, table)| !table.rows.is_empty());
+    named.map(|(name, table)| (name.to_owned(), table)).collect()
+}
+
+fn on(task: &OnTask) -> Record {
+    Record::default().with("task", task.name)
+}
+
+fn methods(n: &Numbers, task: &OnTask) -> Vec<Record> {
+    let grpo = task.methods.iter().find(|method| method.name == GRPO);
+    let row = |m: &Evaluated| {
+        let minus = grpo.filter(|grpo| grpo.name != m.name).and_then(|grpo| m.minus(grpo, n.study.level));
+        on(task)
+            .with("method", &*m.name)
+            .with("label", &*m.label)
+            .with("rate", m.rate)
+            .with("at_an_end", yes(m.at_an_end))
+            .interval("accuracy", t_interval(&m.scores, n.study.level))
+            .interval("minus_grpo", minus.map(|(_, interval)| interval))
+            .with("last", mean(&m.last()))
+            .with("updates", m.mean(|run| run.steps as f64))
+            .with("seconds", m.mean(|run| run.seconds))
+    };
+    task.methods.iter().map(row).collect()
+}
+
+fn compared(n: &Numbers, task: &OnTask) -> Vec<Record> {
+    let row = |Compared { pair, difference: d }: &Compared| {
+        on(task)
+            .with("method", &*pair.method)
+            .with("with", &*pair.with)
+            .interval("difference", d.interval)
+            .bounds("narrow", d.narrow)
+            .with("higher_on", d.values.iter().filter(|value| **value > 0.0).count())
+            .with("p", d.p)
+            .with("corrected", d.corrected)
+            .with("verdict", word(d.verdict(n.study.margin)))
+    };
+    task.compared.iter().map(row).collect()
+}
+
+/// The share of the variance of returns that the critic explains, by exam, where every run has as many.
+fn critic(n: &Numbers, task: &OnTask) -> Vec<Record> {
+    let Some(ppo) = task.methods.iter().find(|method| method.name == PPO) else { return Vec::new() };
+    let least = ppo.runs.iter().map(|run| run.explained.0.len()).min().unwrap_or(0);
+    let row = |k: usize| {
+        let at = |number: fn(&grpo_lambda_trials::Point) -> f64| {
+            ppo.runs.iter().map(|run| number(&run.explained.0[k])).collect::<Vec<_>>()
+        };
+        let shares = t_interval(&at(|point| point.accuracy), n.study.level);
+        on(task).with("tokens", Cell::from(mean(&at(|point| point.tokens)))).interval("explained", shares)
+    };
+    (0..least).map(row).collect()
+}
+
+/// A dot a seed and method; no figure before all runs are there.
+pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
+    if !n.is_complete() {
+        return Vec::new();
+    }
+    let figure = Figure::new("Trees, completions and a learned critic against GRPO, at equal numbers of sampled tokens")
+        .caption(format!("{} seeds that chose no rate, every run counted; Student's t over seeds. Each method minus GRPO on the same seed.", n.study.seeds.evaluation.len()))
+        .columns(1)
+        .panel_size(760, 360);
+    let figure = n.tasks.iter().fold(figure, |figure, task| {
+        let Some(grpo) = task.methods.iter().find(|method| method.name == GRPO) else { return figure };
+        let axis = format!("mean held-out accuracy over {} tokens, minus GRPO's", task.budget);
+        figure.panel(dots(&task.methods, grpo, (n.study.level, task.name, &axis)))
+    });
+    vec![(String::new(), figure)]
+}
