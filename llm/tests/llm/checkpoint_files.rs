@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use grpo_lambda_decoder::model::config::known::{ADAPTER, CONFIG, FieldUse, FileFields, GENERATION};
+use grpo_lambda_stats::hanging;
 use grpo_lambda_trainer::input::prompt::{RenderedPrompt, Template};
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::input::tokens::known::{TOKENIZER_CONFIG_FIELDS, TOKENIZER_FIELDS};
@@ -113,7 +114,7 @@ fn what_a_tokenizer_passes_over_is_said_and_dropout_refused() {
 
 /// The table of a file's fields.
 fn table(of: &FileFields) -> String {
-    let mut text = format!("## `{}`\n\n| fields | what becomes of them |\n| --- | --- |\n", of.file);
+    let mut text = format!("## `{}`\n\n", of.file);
     let words = |fate: FieldUse| match fate {
         FieldUse::Used => "used".to_owned(),
         FieldUse::Harmless(why) => format!("ignored: {why}"),
@@ -122,9 +123,9 @@ fn table(of: &FileFields) -> String {
     };
     for (fate, names) in of.fields {
         let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-        let _ = writeln!(text, "| {} | {} |", names.join(", "), words(*fate));
+        let _ = writeln!(text, "{}", hanging("- ", &format!("{}: {}", names.join(", "), words(*fate)), 120));
     }
-    let _ = writeln!(text, "| every other | {} |\n", words(of.others));
+    let _ = writeln!(text, "{}\n", hanging("- ", &format!("every other: {}", words(of.others)), 120));
     text
 }
 

@@ -183,7 +183,7 @@ const OF_PAGES: [(&str, &str); 18] = [
     ("mutants", "docs/museum.md"),
     ("mutants_decoder", "docs/museum.md"),
     ("mutants_grade", "docs/museum.md"),
-    ("recorded_verdicts", "paper/README.md"),
+    ("recorded_verdicts", "paper/atlas.md"),
 ];
 
 /// Statements about this crate, not about the paper: one that does not hold is a defect here, not a result.

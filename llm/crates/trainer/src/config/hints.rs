@@ -25,7 +25,7 @@ pub(super) fn ending_in(word: &str) -> Vec<String> {
 pub fn of_key(key: &str) -> String {
     let word = last(key);
     let same = ending_in(word);
-    // A name of several parts is theirs, also where we have one that ends alike.
+    // A name of several parts is theirs, also where one of ours has the same end.
     if let Some(hint) = foreign::hint(key, !same.is_empty()) {
         return hint;
     }

@@ -1,6 +1,8 @@
 //! The gate, the predictions of the protocol with their outcomes, and the comparisons that no prediction names.
 
-use super::{CLAMP, Compared, GRPO, Numbers, PAPER, PERMUTED, REFERENCE, SETS, TEMPO, TEXTBOOK, TRACE, VERIFIER};
+use super::{
+    CLAMP, Compared, GRPO, Numbers, PAPER, PERMUTED, REFERENCE, SETS, TEMPO, TEXTBOOK, TRACE, VERIFIER,
+};
 use crate::experiment::{Finding, Verdict};
 use crate::experiments::common::claim::claim;
 use crate::experiments::common::{Shown, list};
