@@ -14,7 +14,7 @@ use crate::experiments::common::{Shown, gains_everywhere, list, mean};
 use crate::figure::Figure;
 use grpo_lambda_stats::t_interval;
 use grpo_lambda_stats::table::{Cell, Table};
-use grpo_lambda_trials::{Difference, Verdict as Effect};
+use grpo_lambda_trials::{Difference, Point, Verdict as Effect};
 
 const TASKS: [&str; 2] = [ADDITION, CHAIN];
 
@@ -59,23 +59,31 @@ fn prediction(
     Some((outcome, Finding { verdict: outcome.verdict(), ..finding }))
 }
 
-/// The methods with a sampler or a critic of their own against GRPO, on both tasks.
+/// The effects over GRPO of the methods with a sampler or a critic of their own, on both tasks.
+fn effects(n: &Numbers) -> impl Iterator<Item = (String, Effect)> {
+    let methods = [VINE, SPO, TREE_RL, TREE_RPO, PPO];
+    let places = TASKS.into_iter().flat_map(move |task| methods.map(|method| (task, method)));
+    places.filter_map(|(task, method)| {
+        let difference = n.pair(task, method, GRPO)?;
+        Some((format!("{method} on {task}"), difference.verdict(n.study.margin)))
+    })
+}
+
+/// Those of them that gain.
+fn gaining(n: &Numbers) -> Vec<String> {
+    effects(n).filter(|(_, effect)| *effect == Effect::Higher).map(|(place, _)| place).collect()
+}
+
+/// Whether they gain.
 fn gains(n: &Numbers) -> Finding {
-    let own = || TASKS.into_iter().flat_map(|task| [VINE, SPO, TREE_RL, TREE_RPO, PPO].map(|m| (task, m)));
-    let effect = |(task, method): (&str, &str)| n.pair(task, method, GRPO).map(|d| d.verdict(n.study.margin));
-    let shown: Vec<Shown> = own()
-        .filter_map(effect)
-        .map(|effect| match effect {
+    let shown: Vec<Shown> = effects(n)
+        .map(|(_, effect)| match effect {
             Effect::Higher => Shown::Gain,
             Effect::Lower => Shown::Loss,
             Effect::Equivalent | Effect::Inconclusive => Shown::Neither,
         })
         .collect();
-    let gaining: Vec<String> = own()
-        .filter(|place| effect(*place) == Some(Effect::Higher))
-        .map(|(task, method)| format!("{method} on {task}"))
-        .collect();
-    let condition = format!("shown of {}", list(&gaining));
+    let condition = format!("shown of {}", list(&gaining(n)));
     let ends: Vec<String> = n
         .tasks
         .iter()
@@ -162,14 +170,15 @@ fn compared(n: &Numbers, task: &OnTask) -> Vec<Record> {
     task.compared.iter().map(row).collect()
 }
 
-/// The share of the variance of returns that the critic explains, by exam, where every run has as many.
+/// The share of the variance of returns that the critic explains, by exam, where every run whose returns vary has as many.
 fn critic(n: &Numbers, task: &OnTask) -> Vec<Record> {
     let Some(ppo) = task.methods.iter().find(|method| method.name == PPO) else { return Vec::new() };
-    let least = ppo.runs.iter().map(|run| run.explained.0.len()).min().unwrap_or(0);
+    let curves: Vec<&[Point]> = ppo.runs.iter().map(|run| &*run.explained.0).collect();
+    let curves: Vec<&[Point]> = curves.into_iter().filter(|points| !points.is_empty()).collect();
+    let least = curves.iter().map(|points| points.len()).min().unwrap_or(0);
     let row = |k: usize| {
-        let at = |number: fn(&grpo_lambda_trials::Point) -> f64| {
-            ppo.runs.iter().map(|run| number(&run.explained.0[k])).collect::<Vec<_>>()
-        };
+        let at =
+            |number: fn(&Point) -> f64| curves.iter().map(|points| number(&points[k])).collect::<Vec<_>>();
         let shares = t_interval(&at(|point| point.accuracy), n.study.level);
         on(task).with("tokens", Cell::from(mean(&at(|point| point.tokens)))).interval("explained", shares)
     };
@@ -181,7 +190,10 @@ pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
     if !n.is_complete() {
         return Vec::new();
     }
-    let figure = Figure::new("Trees, completions and a learned critic against GRPO, at equal numbers of sampled tokens")
+    let gaining = gaining(n);
+    let methods =
+        if gaining.is_empty() { "no tree, completion or critic".to_owned() } else { list(&gaining) };
+    let figure = Figure::new(format!("Shown to gain over GRPO at equal numbers of sampled tokens: {methods}"))
         .caption(format!("{} seeds that chose no rate, every run counted; Student's t over seeds. Each method minus GRPO on the same seed.", n.study.seeds.evaluation.len()))
         .columns(1)
         .panel_size(760, 360);
