@@ -46,7 +46,7 @@ struct Compared {
     difference: Difference,
 }
 
-/// What a task's runs give; methods and comparisons are empty until all of both tasks are there.
+/// Judged runs of a task; methods and comparisons are empty until all of both tasks are there.
 struct OnTask {
     name: &'static str,
     /// Tokens of a run.

@@ -18,7 +18,7 @@ use grpo_lambda_trials::{Difference, Point, Verdict as Effect};
 
 const TASKS: [&str; 2] = [ADDITION, CHAIN];
 
-/// What a prediction says of a difference.
+/// Prediction about a difference.
 #[derive(Clone, Copy)]
 enum Said {
     Gains,
@@ -69,12 +69,12 @@ fn effects(n: &Numbers) -> impl Iterator<Item = (String, Effect)> {
     })
 }
 
-/// Those of them that gain.
+/// Methods that gain on a task, named with it.
 fn gaining(n: &Numbers) -> Vec<String> {
     effects(n).filter(|(_, effect)| *effect == Effect::Higher).map(|(place, _)| place).collect()
 }
 
-/// Whether they gain.
+/// Finding on whether any method gains.
 fn gains(n: &Numbers) -> Finding {
     let shown: Vec<Shown> = effects(n)
         .map(|(_, effect)| match effect {
