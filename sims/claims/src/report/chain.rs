@@ -52,8 +52,8 @@ pub(super) fn of_clamp(folder: &Path) -> anyhow::Result<String> {
 pub(super) fn in_a_line(folder: &Path) -> anyhow::Result<String> {
     family(folder, TEXTBOOK, REFERENCE, "equivalent")?;
     Ok(format!(
-        "**Credit can help.** On chained operations the clamp gains {:.3} over GRPO, GRPO-λ {:.3}; the trace loses {:.3}. \
-         A verifier's credit with the best baseline gains {:.3} over RLOO.",
+        "**On chained operations** the clamp is better than GRPO by {:.3}, GRPO-λ by {:.3}; the trace is worse by {:.3}. \
+         A verifier's credit is better than RLOO by {:.3}.",
         family(folder, CLAMP, GRPO, "higher")?.mid,
         family(folder, PAPER, GRPO, "higher")?.mid,
         -family(folder, TRACE, GRPO, "lower")?.mid,

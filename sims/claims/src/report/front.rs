@@ -45,23 +45,23 @@ pub(super) fn front(folder: &Path) -> anyhow::Result<String> {
     let [per_response, _] = lowered(folder, 1)?;
     let [grpo, clamp, trace, _] = long_budget(folder)?.map(|row| row.mean);
     let items = [
-        "**The trace cannot find the wrong token**: it knows only position and length (a theorem)."
+        "**The trace cannot find the wrong token**: its weights depend on position and length alone (a theorem)."
             .to_owned(),
         format!(
-            "**Together they favour long responses.** Their average update lowers the reward on {token_mean} of {all} \
-             tasks (token mean) or {per_response} (response mean); the paper names neither."
+            "**Trace and clamp together favour long responses.** Their average update lowers the reward on {token_mean} of \
+             {all} tasks with a mean over tokens, and on {per_response} with a mean over responses; the paper states neither."
         ),
         format!(
-            "**No gain from the trace is shown** at tuned rates: on addition GRPO solves {grpo:.3}, with trace {trace:.3}, \
-             with clamp {clamp:.3}."
+            "**At tuned rates the trace shows no gain.** On addition GRPO solves {grpo:.3}, with the trace {trace:.3} (within \
+             noise), with the clamp {clamp:.3}."
         ),
         chain::in_a_line(folder)?,
     ];
     let mut text = wrapped(
         "",
         "",
-        "No, as far as tested: the clamp gains, which plain GRPO can use. GRPO-λ weighs tokens by position (the *trace*) and raises advantages below -0.1 \
-         to -0.1 (the *clamp*).",
+        "No, as far as tested: the gain is the clamp's, which plain GRPO can use too. GRPO-λ weighs tokens by position (the *trace*) and \
+         raises advantages below -0.1 to -0.1 (the *clamp*).",
     ) + "\n";
     for item in items {
         text += &wrapped("- ", "  ", &item);
