@@ -27,13 +27,13 @@ def compute_score(
     extra_info: dict[str, Any] | None = None,
     *,
     extract: str = "auto",
-    rules: str | None = None,
+    rules: str = "strict",
     weight_of_unreadable: float = 0.0,
 ) -> float:
     """The reward of one response, with the signature that verl calls: 1 for the right answer, 0 for a wrong one or none.
 
-    ``extract`` and ``rules`` are those of :func:`grpo_lambda.grade`: by default the strict mode, which a training reward should use. An answer
-    that the grader cannot read earns ``weight_of_unreadable``, since verl needs a number. Of ``extra_info`` the text ``problem`` or
+    ``extract`` and ``rules`` are those of :func:`grpo_lambda.grade`; the strict rules, here the default of every ``extract``, are those for training.
+    An answer that the grader cannot read earns ``weight_of_unreadable``, since verl needs a number. Of ``extra_info`` the text ``problem`` or
     ``question`` counts, as the problem of :func:`grpo_lambda.grade`; ``data_source`` changes nothing.
     """
     del data_source

@@ -57,12 +57,22 @@ _WEIGHTS, _ELIGIBLE = "credit_weights", "credit_eligible"
 _OF_THE_LOSS = re.compile("clip_ratio/|vespo/|cispo_clip_ratio$|kl$")
 
 
-def answer_reward(column: str = "answer", *, extract: str = "boxed", weight_of_unreadable: float | None = None) -> Callable:
+def answer_reward(
+    column: str = "answer",
+    *,
+    extract: str = "boxed",
+    rules: str = "strict",
+    max_completion_length: int | None = None,
+    weight_of_unreadable: float | None = None,
+) -> Callable:
     r"""A reward function that grades the completion against a column of the data set: 1 for a right answer, 0 for a wrong one or none.
 
     Args:
         column: the column with the right answer, a text, a number, or a list of texts each of which is right.
         extract: where the answer stands in the completion, as for :func:`grpo_lambda.grade`.
+        rules: the spellings that count as equal, as for :func:`grpo_lambda.grade`. The strict rules are those for training.
+        max_completion_length: that of the trainer's configuration. A completion with so many tokens counts as cut off: with
+            ``extract="free"`` only a marked answer in it is read.
         weight_of_unreadable: the reward of an answer that the grader cannot read; with ``None``, the completion is left out of its group.
 
     Example:
@@ -80,7 +90,9 @@ def answer_reward(column: str = "answer", *, extract: str = "boxed", weight_of_u
         # What a chat's last message or a plain prompt asks.
         asked = [p if isinstance(p, str) else str(p[-1]["content"]) for p in columns.get("prompts") or []]
         problems = asked if len(asked) == len(answers) else None
-        rewards = (verdict.reward for verdict in grade_batch(golds, answers, extract=extract, problems=problems))
+        cut_off = None if max_completion_length is None else [len(ids) >= max_completion_length for ids in columns["completion_ids"]]
+        verdicts = grade_batch(golds, answers, extract=extract, rules=rules, problems=problems, cut_off=cut_off)
+        rewards = (verdict.reward for verdict in verdicts)
         return [weight_of_unreadable if reward is None else reward for reward in rewards]
 
     reward.__name__ = f"{column}_reward"
