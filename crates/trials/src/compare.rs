@@ -30,14 +30,16 @@ impl Difference {
         Some(Difference { values, interval, narrow, p, corrected: p })
     }
 
-    /// The verdict at the corrected p-value: equivalence first, which needs the narrow interval within `margin`.
+    /// The verdict: equivalence first, which needs the narrow interval within `margin`. A difference is shown where the
+    /// corrected p-value and the interval agree.
     pub fn verdict(&self, margin: f64) -> Verdict {
         let is_equivalent = self.narrow.low >= -margin && self.narrow.high <= margin;
-        match (is_equivalent, self.corrected <= 1.0 - self.interval.level, self.interval.mid > 0.0) {
+        let is_rare = self.corrected <= 1.0 - self.interval.level;
+        match (is_equivalent, is_rare && self.interval.low > 0.0, is_rare && self.interval.high < 0.0) {
             (true, _, _) => Verdict::Equivalent,
-            (false, true, true) => Verdict::Higher,
-            (false, true, false) => Verdict::Lower,
-            (false, false, _) => Verdict::Inconclusive,
+            (false, true, _) => Verdict::Higher,
+            (false, _, true) => Verdict::Lower,
+            (false, false, false) => Verdict::Inconclusive,
         }
     }
 }
@@ -86,6 +88,10 @@ mod tests {
         let small = [0.001, -0.002, 0.001, 0.0, 0.002, -0.001];
         assert_eq!(read(&[&small], 0.02)[0].1, Verdict::Equivalent);
         assert_eq!(read(&[&small], 0.0005)[0].1, Verdict::Inconclusive);
+        // Each of one sign, and one of them ten times the others: the flips show a difference, the interval does not.
+        let uneven = [0.1, 0.11, 0.09, 0.1, 0.12, 1.5];
+        assert!(difference(&uneven).interval.low < 0.0);
+        assert_eq!(read(&[&uneven], 0.02), [(0.03125, Verdict::Inconclusive)]);
     }
 
     #[test]

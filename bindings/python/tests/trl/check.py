@@ -553,6 +553,12 @@ def rewards_from_the_grader():
     assert reward(completions=["so 3", "so 4"], answer=["3", 3], prompts=["", ""]) == [1.0, 0.0]
     boxed = answer_reward("answer")
     assert boxed(completions=[[{"role": "assistant", "content": r"\boxed{1/2}"}], r"\boxed{((}"], answer=["0.5", "1"]) == [1.0, None]
+    # Training pays for no arithmetic still to be done, and in a text that was cut off for a marked answer only.
+    prose = ["18 + 3 is a sum", "That makes 21.", "That makes 21 and", "The answer is 21, since"]
+    ids = {"completion_ids": [[0], [0], [0] * 8, [0] * 8]}
+    free = answer_reward("answer", extract="free", max_completion_length=8)
+    assert free(completions=prose, answer=["21"] * 4, prompts=[""] * 4, **ids) == [0.0, 1.0, 0.0, 1.0]
+    assert answer_reward("answer", extract="free", rules="lenient")(completions=prose[:1], answer=["21"], prompts=[""]) == [1.0]
     column = "column = `gold`: the data set has no such column; it has answer"
     refused(ValueError, column, lambda: answer_reward("gold")(completions=["1"], answer=["1"]))
     train(CreditTrainer, rewards=answer_reward("answer", extract="any"), steps=1, method="grpo_lambda")

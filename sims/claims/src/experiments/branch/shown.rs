@@ -38,9 +38,12 @@ impl Said {
     }
 }
 
-fn with(finding: Finding, task: &str, [method, with]: [&str; 2], d: &Difference) -> Finding {
+fn with(finding: Finding, n: &Numbers, task: &str, pair: [&str; 2], d: &Difference) -> Finding {
+    let [method, with] = pair.map(|name| n.label(name));
     let name = format!("{task}: {method} minus {with}");
-    finding.interval(name.clone(), d.interval).value(format!("{name}: corrected p"), d.corrected)
+    finding
+        .interval(format!("{name}: difference"), d.interval)
+        .value(format!("{name}: corrected p"), d.corrected)
 }
 
 /// A prediction on pairs of methods on some tasks.
@@ -54,7 +57,7 @@ fn prediction(
     for (task, pair) in tasks.iter().flat_map(|task| pairs.iter().map(move |pair| (task, pair))) {
         let difference = n.pair(task, pair[0], pair[1])?;
         outcome = outcome.max(said.outcome(difference.verdict(n.study.margin)));
-        finding = with(finding, task, *pair, difference);
+        finding = with(finding, n, task, *pair, difference);
     }
     Some((outcome, Finding { verdict: outcome.verdict(), ..finding }))
 }
@@ -65,7 +68,7 @@ fn effects(n: &Numbers) -> impl Iterator<Item = (String, Effect)> {
     let places = TASKS.into_iter().flat_map(move |task| methods.map(|method| (task, method)));
     places.filter_map(|(task, method)| {
         let difference = n.pair(task, method, GRPO)?;
-        Some((format!("{method} on {task}"), difference.verdict(n.study.margin)))
+        Some((format!("{} on {task}", n.label(method)), difference.verdict(n.study.margin)))
     })
 }
 
@@ -96,7 +99,7 @@ fn gains(n: &Numbers) -> Finding {
         .value("seeds", n.study.seeds.evaluation.len())
         .value("margin of equivalence", n.study.margin)
         .value("methods whose rate is an end of the grid", list(&ends))
-        .rows("compared", &[])
+        .rows("", &[])
         .note("Mean held-out accuracy over the budget of sampled tokens, paired by seed, each method at the rate that other seeds chose; Holm over both tasks.")
 }
 
@@ -115,7 +118,8 @@ pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     let tempo = ("tempo", "P5: TEMPO does not gain over GRPO on a task");
     let found = [
         prediction(n, vine, (&[[VINE, GRPO]], &TASKS), Said::Loses),
-        prediction(n, critic, (&[[PPO, GRPO]], &[CHAIN]), Said::Gains),
+        prediction(n, critic, (&[[PPO, GRPO]], &[CHAIN]), Said::Gains)
+            .map(|(outcome, finding)| (outcome, finding.rows("critic", &[]))),
         prediction(n, learned, (&[[PPO, VINE]], &TASKS), Said::Gains),
         prediction(n, trees, (&[[SPO, GRPO], [TREE_RPO, GRPO]], &TASKS), Said::DoesNotGain),
         prediction(n, tempo, (&[[TEMPO, GRPO]], &TASKS), Said::DoesNotGain),
@@ -170,19 +174,25 @@ fn compared(n: &Numbers, task: &OnTask) -> Vec<Record> {
     task.compared.iter().map(row).collect()
 }
 
-/// The share of the variance of returns that the critic explains, by exam, where every run whose returns vary has as many.
+/// Exams within a budget: one after each twentieth of it.
+const EXAMS: usize = 20;
+
+/// The share of the variance of returns that the critic explains, by exam, over the runs whose returns vary there.
 fn critic(n: &Numbers, task: &OnTask) -> Vec<Record> {
     let Some(ppo) = task.methods.iter().find(|method| method.name == PPO) else { return Vec::new() };
-    let curves: Vec<&[Point]> = ppo.runs.iter().map(|run| &*run.explained.0).collect();
-    let curves: Vec<&[Point]> = curves.into_iter().filter(|points| !points.is_empty()).collect();
-    let least = curves.iter().map(|points| points.len()).min().unwrap_or(0);
-    let row = |k: usize| {
-        let at =
-            |number: fn(&Point) -> f64| curves.iter().map(|points| number(&points[k])).collect::<Vec<_>>();
-        let shares = t_interval(&at(|point| point.accuracy), n.study.level);
-        on(task).with("tokens", Cell::from(mean(&at(|point| point.tokens)))).interval("explained", shares)
+    let points = || ppo.runs.iter().flat_map(|run| &run.explained.0);
+    let exam_of = |point: &Point| (point.tokens * EXAMS as f64 / task.budget) as usize;
+    let row = |exam: usize| {
+        let at = |number: fn(&Point) -> f64| -> Vec<f64> {
+            points().filter(|point| exam_of(point) == exam).map(number).collect()
+        };
+        let shares = at(|point| point.accuracy);
+        on(task)
+            .with("tokens", Cell::from(mean(&at(|point| point.tokens))))
+            .interval("explained", t_interval(&shares, n.study.level))
+            .with("runs", shares.len())
     };
-    (0..least).map(row).collect()
+    (1..=EXAMS).filter(|exam| points().any(|point| exam_of(point) == *exam)).map(row).collect()
 }
 
 /// A dot a seed and method; no figure before all runs are there.

@@ -5,7 +5,7 @@ use super::{
 };
 use crate::experiment::{Finding, Verdict};
 use crate::experiments::common::claim::claim;
-use crate::experiments::common::{Shown, list};
+use crate::experiments::common::list;
 use grpo_lambda_trials::{Difference, Verdict as Effect};
 
 /// The outcome of a prediction; that of several parts is the greatest of theirs.
@@ -104,8 +104,13 @@ pub(in crate::experiments) fn summary(outcomes: &[Outcome]) -> Finding {
     let each = [(Outcome::Held, "held"), (Outcome::Open, "open"), (Outcome::Failed, "failed")];
     let each = each.into_iter().filter_map(with).collect::<Vec<_>>().join("; ");
     let held = outcomes.iter().filter(|outcome| **outcome == Outcome::Held).count();
+    let verdict = match outcomes.iter().max() {
+        Some(Outcome::Failed) => Verdict::Fails(each.clone()),
+        Some(Outcome::Open) => Verdict::Inconclusive(each.clone()),
+        Some(Outcome::Held) | None => Verdict::Holds,
+    };
     claim("predictions", "The predictions that were committed before the runs hold")
-        .holds_when(held == outcomes.len(), held > 0, format!("it is one of these: {each}"), "none does")
+        .verdict(verdict)
         .value("held", held)
         .value("predictions", outcomes.len())
         .value("outcomes", each)
@@ -113,23 +118,20 @@ pub(in crate::experiments) fn summary(outcomes: &[Outcome]) -> Finding {
         .rows("compared", &[])
 }
 
-/// A gain that no prediction names. Where the sign flips show an effect and the interval does not, nothing is reported.
+/// A gain that no prediction names.
 fn gain(n: &Numbers, key: &str, statement: &str, pair: [&str; 2]) -> Option<Finding> {
     let d = n.family(pair[0], pair[1])?;
-    let verdict = verdict_on_gain(d, d.verdict(n.study.margin), n.study.margin);
+    let verdict = verdict_on_gain(d.verdict(n.study.margin), n.study.margin);
     Some(with(claim(key, statement).verdict(verdict), n, pair, d))
 }
 
-/// The verdict on "gains" from the verdict on a difference and its interval.
-pub(in crate::experiments) fn verdict_on_gain(d: &Difference, effect: Effect, margin: f64) -> Verdict {
-    match (effect, Shown::by_interval(d.interval)) {
-        (Effect::Equivalent, _) => Verdict::Fails(format!("the two are equivalent within {margin}")),
-        (Effect::Higher, Shown::Gain) => Verdict::Holds,
-        (Effect::Lower, Shown::Loss) => Verdict::Fails("it loses".into()),
-        (Effect::Inconclusive, _) => Verdict::Inconclusive("no difference is shown".into()),
-        (Effect::Higher | Effect::Lower, _) => {
-            Verdict::Inconclusive("the sign flips show a difference and the interval does not".into())
-        }
+/// The verdict on "gains" from the verdict on a difference.
+pub(in crate::experiments) fn verdict_on_gain(effect: Effect, margin: f64) -> Verdict {
+    match effect {
+        Effect::Equivalent => Verdict::Fails(format!("the two are equivalent within {margin}")),
+        Effect::Higher => Verdict::Holds,
+        Effect::Lower => Verdict::Fails("it is worse".into()),
+        Effect::Inconclusive => Verdict::Inconclusive("no difference is shown".into()),
     }
 }
 

@@ -25,7 +25,7 @@ fn credit(n: &Numbers) -> Finding {
     let verdict = if pair.is_contradicted(n.study.margin) {
         Verdict::Inconclusive("the reward shows a difference that the other reader does not".into())
     } else {
-        verdict_on_gain(&pair.difference, pair.effect(n.study.margin), n.study.margin)
+        verdict_on_gain(pair.effect(n.study.margin), n.study.margin)
     };
     let finding = with(Finding::new("credit", EXPERIMENT.claim, verdict), pair)
         .value("tokens of the budget", n.study.budget)
