@@ -52,11 +52,11 @@ pub(super) fn of_clamp(folder: &Path) -> anyhow::Result<String> {
 pub(super) fn in_a_line(folder: &Path) -> anyhow::Result<String> {
     family(folder, TEXTBOOK, REFERENCE, "equivalent")?;
     Ok(format!(
-        "**On chained operations** the clamp is better than GRPO by {:.3}, GRPO-λ by {:.3}; the trace is worse by {:.3}. \
-         A verifier's credit is better than RLOO by {:.3}.",
+        "**On chained operations** the differences from GRPO are {:+.3} with the clamp, {:+.3} for GRPO-λ and {:+.3} with the trace. \
+         A verifier's credit beats RLOO by {:.3}.",
         family(folder, CLAMP, GRPO, "higher")?.mid,
         family(folder, PAPER, GRPO, "higher")?.mid,
-        -family(folder, TRACE, GRPO, "lower")?.mid,
+        family(folder, TRACE, GRPO, "lower")?.mid,
         gate(folder, REFERENCE)?.mid,
     ))
 }

@@ -45,23 +45,23 @@ pub(super) fn front(folder: &Path) -> anyhow::Result<String> {
     let [per_response, _] = lowered(folder, 1)?;
     let [grpo, clamp, trace, _] = long_budget(folder)?.map(|row| row.mean);
     let items = [
-        "**The trace cannot find the wrong token**: its weights depend on position and length alone (a theorem)."
+        "**The trace cannot find the wrong token**: it depends on position and length alone (a theorem)."
             .to_owned(),
         format!(
-            "**Trace and clamp together favour long responses.** Their average update lowers the reward on {token_mean} of \
-             {all} tasks with a mean over tokens, and on {per_response} with a mean over responses; the paper states neither."
+            "**Trace and clamp together favour long responses.** Averaged over tokens, the update lowers the reward on \
+             {token_mean} of {all} tasks; over responses, on {per_response}. The paper states neither."
         ),
         format!(
-            "**At tuned rates the trace shows no gain.** On addition GRPO solves {grpo:.3}, with the trace {trace:.3} (within \
-             noise), with the clamp {clamp:.3}."
+            "**At tuned rates the trace shows no gain.** On addition GRPO solves {grpo:.3}, with trace {trace:.3} (within noise), with \
+             clamp {clamp:.3}."
         ),
         chain::in_a_line(folder)?,
     ];
     let mut text = wrapped(
         "",
         "",
-        "No, as far as tested: the gain is the clamp's, which plain GRPO can use too. GRPO-λ weighs tokens by position (the *trace*) and \
-         raises advantages below -0.1 to -0.1 (the *clamp*).",
+        "No, as far as tested: the clamp gains, and GRPO can use it alone. GRPO-λ weighs tokens by position (the *trace*) and raises \
+         advantages below -0.1 to -0.1 (the *clamp*).",
     ) + "\n";
     for item in items {
         text += &wrapped("- ", "  ", &item);

@@ -12,7 +12,11 @@ fn rows(task: &str, levels: &[(&str, &str, f64)], less: usize) -> String {
         let level = 0.5 + own.map_or(0.0, |(_, _, level)| *level);
         let mut row = |stage: &str, seed: u64, rate: f64| {
             let level = level + 0.001 * ((seed * 7 + k as u64 * 3) % 5) as f64;
-            let explained = if method.name == PPO { "250000:-0.5 500000:0.4" } else { "" };
+            let explained = match (method.name.as_str(), task) {
+                (PPO, ADDITION) => "30000:-0.5 60000:0.4",
+                (PPO, _) => "250000:-0.5 500000:0.4",
+                _ => "",
+            };
             rows.push(format!("{stage},{},{rate},{seed},budget,9,500000,35,0,1,0:{level:.4} 500000:{level:.4},{explained}\n", method.name));
         };
         study.seeds.selection.iter().for_each(|s| study.rates.iter().for_each(|r| row("selection", *s, *r)));

@@ -61,7 +61,7 @@ fn predictions_and_gains_are_read_after_a_gate_that_is_passed() {
         read(&kept.chain(changed.iter().copied()).collect::<Vec<_>>())
     };
     let gains = findings(&with(&[(TRACE, 0.03)]));
-    assert_eq!((gains[3].verdict.word(), gains[1].verdict.word()), ("Fails", "Holds when"));
+    assert_eq!((gains[3].verdict.word(), gains[1].verdict.word()), ("Fails", "Fails"));
     assert_eq!(gains[1].values["outcomes"], "P1, P2, P4, P5 held; P3 failed");
     let none = findings(&with(&[(CLAMP, 0.0)]));
     assert_eq!(none[4].verdict.word(), "Fails");
