@@ -111,13 +111,14 @@ const OF_DEVIATION: &str = "`std_preset`, `std_ddof`, `std_epsilon`";
 
 /// The text between the shared settings and the methods.
 const SHARED: &str = "
-These are the defaults of `grpo`. Below, a method *sets* those of its defaults that differ, and *lacks* the shared
-settings that it does not have. It *needs* what a response must have besides rewards and log-probabilities.
+The table has the defaults of `grpo`. For each method below, *sets* lists the shared settings whose default differs,
+*lacks* those that the method does not have, and *needs* its inputs besides rewards and log-probabilities.
 
 # The methods
 
-The module of a method has its equation and, where a closed form is known, its expected update. The equations at the
-defaults stand in `tests/fixtures/equations.txt`. A source is published with code unless brackets after it say otherwise.
+The documentation of a method's module has its equation and, where a closed form is known, its expected update.
+`tests/fixtures/equations.txt` has the equations at the default settings. Every source has public code, unless brackets
+after it say otherwise.
 ";
 
 /// `UPDATE_DOCS=1` rewrites the page.
