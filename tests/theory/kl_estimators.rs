@@ -64,6 +64,22 @@ proptest! {
 }
 
 #[test]
+fn off_policy_only_the_ratio_keeps_the_gradient() {
+    let [pi, reference, old] = [[0.5, 0.3, 0.2], [0.25, 0.25, 0.5], [0.2, 0.3, 0.5]];
+    let away = |kl, want: &[f64]| gap(&expected(kl, &pi, &old, &reference), want);
+    assert!(away(Kl::RatioK3, &reverse(&pi, &reference)) < 1e-15);
+    // By hand: the first component of k2 is 0.2 ln 2 - 0.5 E, with E = 0.2 ln 2 + 0.3 ln 1.2 + 0.5 ln 0.4.
+    let mean = 0.2 * 2.0f64.ln() + 0.3 * 1.2f64.ln() + 0.5 * 0.4f64.ln();
+    let k2 = expected(Kl::K2, &pi, &old, &reference)[0];
+    assert!((k2 - (0.2 * 2.0f64.ln() - 0.5 * mean)).abs() < 1e-15, "{k2}");
+    for (kl, on_policy) in
+        [(Kl::K1, vec![0.0; 3]), (Kl::K2, reverse(&pi, &reference)), (Kl::K3, forward(&pi, &reference))]
+    {
+        assert!(away(kl, &on_policy) > 0.05, "{kl:?}: {}", away(kl, &on_policy));
+    }
+}
+
+#[test]
 fn registered_kl_terms_sum_the_gradients_per_state_over_the_visits_of_the_policy() {
     for name in ["pivot", "lucky_guess", "chain", "random", "eos_hazard"] {
         let tree = (zoo::find(name).expect("listed").build)();

@@ -83,8 +83,8 @@ fn losses(value: &Bound<'_, PyAny>, groups: usize) -> PyResult<Vec<f64>> {
 
 /// Refuses what would make every comparison, or none, an explanation.
 fn check_assumed(assumed: &Assumptions, batch: &[Group]) -> Result<(), String> {
-    if !(assumed.tolerance > 0.0 && assumed.tolerance < 1.0) {
-        return Err(format!("tolerance = {}; must be a number above 0 and below 1", assumed.tolerance));
+    if !(0.0..1.0).contains(&assumed.tolerance) {
+        return Err(format!("tolerance = {}; must be a number from 0 on and below 1", assumed.tolerance));
     }
     if let Some(beta) = assumed.beta.filter(|x| !(x.is_finite() && *x >= 0.0)) {
         return Err(format!("beta = {beta}; must be a number of at least 0"));

@@ -106,7 +106,7 @@ def test_what_no_search_can_use_is_refused_by_name():
         (dict(loss=float("nan")), "^loss = NaN; must be a finite number$"),
         (dict(loss=[0.1, 0.2]), "^loss: 2 entries for 3 groups; give one, or one per group$"),
         (dict(loss="x"), "^loss = the text `x`; must be a number, or a list with a number for each group$"),
-        (dict(loss=0.1, tolerance=float("nan")), "^tolerance = NaN; must be a number above 0 and below 1$"),
+        (dict(loss=0.1, tolerance=float("nan")), "^tolerance = NaN; must be a number from 0 on and below 1$"),
         (dict(loss=0.1, beta=-1.0), "^beta = -1; must be a number of at least 0$"),
         (dict(loss=0.1, max_length=0), "^max_length = 0; must be a number above 0$"),
         (dict(loss=0.1, correction="corection=token_mask"), "^correction: unknown key `corection` for method gpg .did you mean `correction`"),

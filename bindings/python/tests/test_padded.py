@@ -203,6 +203,8 @@ def test_wrong_shapes_and_numbers_are_named():
         (dict(group_size="2"), r"^group_size = '2'; must be a whole number$"),
         (dict(group_size=None, group=2), r"^group = a value of type int; must be a list with a label per row$"),
         (dict(group_size=None, group=[[0], [0]]), r"^group\[0\] = a value of type list; must be a text, a number"),
+        (dict(group_size=None, group=[(0, [1]), (0, [1])]), r"^group\[0\] = a value of type tuple; must be a text, a number"),
+        (dict(group_size=True), r"^group_size = True; must be a whole number$"),
         (dict(old_logps=np.full((2, 3), np.inf)), r"^old_logps\[0\]\[0\] = inf; must be a finite number$"),
         (dict(old_logps="x"), r"^old_logps = .*must be an array of numbers with 2 axes$"),
         (dict(old_logps=np.zeros((2, 3, 1))), r"must be an array of numbers with 2 axes$"),

@@ -229,7 +229,7 @@ def _group_of_row(rows: int, size: int | None, labels: Sequence[Hashable] | None
         raise ValueError("group_size, group: give one of them, to say which rows answer the same prompt")
     if size is not None:
         try:
-            size = operator.index(size)
+            size = operator.index(None if isinstance(size, bool) else size)
         except TypeError:
             raise ValueError(f"group_size = {size!r}; must be a whole number") from None
         if size < 1 or rows % size != 0:
@@ -243,6 +243,8 @@ def _group_of_row(rows: int, size: int | None, labels: Sequence[Hashable] | None
         raise ValueError(f"group = a value of type {type(labels).__name__}; must be a list with a label per row")
     labelled = list(listed)
     for row, label in enumerate(labelled):
-        if not isinstance(label, Hashable):
-            raise ValueError(f"group[{row}] = a value of type {type(label).__name__}; must be a text, a number or a tuple of these")
+        try:
+            hash(label)
+        except TypeError:
+            raise ValueError(f"group[{row}] = a value of type {type(label).__name__}; must be a text, a number or a tuple of these") from None
     return [number.setdefault(label, len(number)) for label in labelled]

@@ -97,6 +97,8 @@ def record(trainer: Any, path: str | Path | None = None, *, tolerance: float = 1
     """
     if not isinstance(trainer, (GRPOTrainer, RLOOTrainer)):
         raise TypeError(f"trainer = {trainer!r}: must be a GRPOTrainer or an RLOOTrainer of TRL, or a subclass")
+    if not 0 <= tolerance < 1:
+        raise ValueError(f"tolerance = {tolerance}; must be a number from 0 on and below 1")
     if path is not None and not Path(path).parent.is_dir():
         raise FileNotFoundError(f"path = {str(path)!r}: there is no folder {Path(path).parent}; make it first")
     if trainer.accelerator.num_processes > 1:

@@ -52,7 +52,7 @@ pub(super) fn of_clamp(folder: &Path) -> anyhow::Result<String> {
 pub(super) fn in_a_line(folder: &Path) -> anyhow::Result<String> {
     family(folder, TEXTBOOK, REFERENCE, "equivalent")?;
     Ok(format!(
-        "**On chained operations** the differences from GRPO are {:+.3} with the clamp, {:+.3} for GRPO-λ and {:+.3} with the trace. \
+        "**On chained operations** differences from GRPO are {:+.3} with the clamp, {:+.3} for GRPO-λ, {:+.3} with the trace. \
          A verifier's credit beats RLOO by {:.3}.",
         family(folder, CLAMP, GRPO, "higher")?.mid,
         family(folder, PAPER, GRPO, "higher")?.mid,

@@ -154,7 +154,7 @@ fn of_updates(n: &Numbers) -> Figure {
     let noise = Axis::new("noise over RLOO's").log().range(0.01, 5.0);
     let seeds = n.updates.first().map_or(0, |u| u.seeds);
     Figure::new(title_of_updates(n, &arms))
-        .caption(format!("Updates at the start, in the middle and at the end of a run with RLOO; means over {seeds} seeds, Student's t at 95 %, bars that reach 0 cut at the left. Noise: the variance of an update at the scale at which its mean goes as far along the gradient as the gradient itself."))
+        .caption(format!("Updates at the start, in the middle and at the end of a run with RLOO; means over {seeds} seeds, Student's t at 95 %, bars that reach 0 cut at the left; not corrected for the number of comparisons. Noise: the variance of an update at the scale at which its mean goes as far along the gradient as the gradient itself."))
         .panel_size(520, 520)
         .panel(panel("Noise", noise, UpdateRow::noise))
         .panel(panel("Direction of the mean update", Axis::new("cosine with the gradient over RLOO's"), UpdateRow::cosine))
