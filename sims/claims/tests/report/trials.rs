@@ -88,9 +88,9 @@ impl Compared {
         assert!((corrected - holm).abs() < 1e-12, "{}: {corrected} {holm}", self.name());
         match () {
             () if self.narrow_low >= -margin && self.narrow_high <= margin => "equivalent",
-            () if corrected > 0.05 => "inconclusive",
-            () if self.difference > 0.0 => "higher",
-            () => "lower",
+            () if corrected <= 0.05 && self.difference_low > 0.0 => "higher",
+            () if corrected <= 0.05 && self.difference_high < 0.0 => "lower",
+            () => "inconclusive",
         }
     }
 }
