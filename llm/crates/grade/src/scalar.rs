@@ -1,5 +1,5 @@
-//! Comparison of two expressions by value: exactly if that is simple, then at random points of finite fields, then to
-//! many digits.
+//! Comparison of two expressions by value: exactly if that is simple, then at random whole numbers, then to many
+//! digits.
 
 use num_bigint::BigInt;
 use num_rational::BigRational;
@@ -8,19 +8,25 @@ use num_traits::{One, Pow, Signed, ToPrimitive, Zero};
 use super::ball::Ball;
 use super::budget::Budget;
 use super::exact;
-use super::field::{self, Value};
 use super::node::{Function, Node, Number, Sign};
-use super::numeric::{EvaluationPoint, Symbols, is_complex};
-use super::rules::Rule;
+use super::numeric::{EvaluationPoint, Symbols, hash, is_complex};
+use super::rules::{Rule, Rules};
 use super::verdict::{Reason, undefined};
 
 /// Bits of a first look, which proves most differences: the bound on the error holds at any precision.
 const GLANCE: usize = 64;
 /// Bits of the evaluation that decides, and of the one that confirms that two constants agree.
 const PRECISION: [usize; 2] = [256, 640];
-/// Two constants are the same if they differ by at most 2 to this power relative to the larger. This equality is
-/// believed, not proved.
+/// Two values are the same if they differ by at most 2 to this power, for values below 1 relative to the larger. This
+/// equality is believed, not proved.
 const AGREEMENT: i64 = -128;
+/// Most bits before the point of values that are compared.
+const LARGEST: i64 = 1 << 13;
+/// Whole numbers at which rational functions are compared, and the bits of the values of their symbols: if the values of
+/// the functions are too large, small ones can still tell them apart. Two functions of a degree of at most 500 that
+/// differ agree at one point with a probability below 500 / 2^31 (Schwartz and Zippel).
+const WHOLE: u64 = 4;
+const BITS: [u32; 2] = [31, 3];
 /// Points at which expressions with symbols must agree; more are tried when some are not in the domain.
 const POINTS: usize = 4;
 /// Points with symbols of either sign at which expressions with roots are compared, too.
@@ -53,8 +59,12 @@ pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reas
             }
         }
     }
-    if let Some(decided) = in_fields(a, b, budget)? {
-        return Ok(decided);
+    for bits in BITS {
+        let Some(values) = at_whole_numbers(a, b, bits, budget)? else { continue };
+        let equal = values.iter().all(|(x, y)| x == y);
+        if !equal || bits == BITS[0] {
+            return Ok(equal);
+        }
     }
     if constant { constants(a, b, budget) } else { functions(a, b, budget) }
 }
@@ -243,47 +253,120 @@ fn decimal_of(node: &Node) -> Option<Decimal> {
     }
 }
 
-/// Compares rational functions. `None` for other expressions.
-fn in_fields(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool>, Reason> {
-    let mut agreed = false;
-    for point in field::points() {
-        match (point.value(a, budget)?, point.value(b, budget)?) {
-            (Value::Other, _) | (_, Value::Other) => return Ok(None),
-            (Value::At(x, _), Value::At(y, _)) if x != y => return Ok(Some(false)),
-            (Value::At(..), Value::At(..)) => agreed = true,
-            // A point at which one is not defined says nothing.
-            (Value::Pole, _) | (_, Value::Pole) => {}
+type Values = Vec<(BigRational, BigRational)>;
+
+/// The values of two rational functions at whole numbers of so many bits, without those at which one has a pole. `None`
+/// for other expressions, and for values that are too large. Errors if each number is a pole.
+fn at_whole_numbers(a: &Node, b: &Node, bits: u32, budget: &mut Budget) -> Result<Option<Values>, Reason> {
+    let letters = has_letters(a) || has_letters(b);
+    if !letters || !is_rational(a, budget)? || !is_rational(b, budget)? {
+        return Ok(None);
+    }
+    // A part of the steps, since there are other ways.
+    let part = budget.left / 4;
+    let mut spare = Budget::new(Rules::NONE);
+    spare.left = part;
+    let (mut values, mut pole) = (Vec::new(), None);
+    for seed in 1..=WHOLE {
+        let mut value = |node: &Node| exact::rational(&with_whole_numbers(node, bits, seed), &mut spare);
+        match (value(a), value(b)) {
+            (Err(reason @ Reason::Undefined(_)), _) | (_, Err(reason @ Reason::Undefined(_))) => {
+                pole = Some(reason);
+            }
+            (Ok(Some(x)), Ok(Some(y))) => values.push((x, y)),
+            _ => {
+                budget.spend(part - spare.left)?;
+                return Ok(None);
+            }
         }
     }
-    if agreed { Ok(Some(true)) } else { undefined("a division by zero") }
+    budget.spend(part - spare.left)?;
+    match pole.filter(|_| values.is_empty()) {
+        Some(reason) => Err(reason),
+        None => Ok(Some(values)),
+    }
+}
+
+/// True if symbols, pi and e are joined by arithmetic and whole powers alone.
+fn is_rational(node: &Node, budget: &mut Budget) -> Result<bool, Reason> {
+    Ok(match node {
+        Node::Imaginary => false,
+        Node::Call(..) => !has_letters(node),
+        Node::Power(base, exponent) => {
+            let whole =
+                !has_letters(exponent) && exact::rational(exponent, budget)?.is_some_and(|n| n.is_integer());
+            whole && is_rational(base, budget)?
+        }
+        _ => {
+            let all: Result<Vec<bool>, Reason> =
+                node.children().into_iter().map(|part| is_rational(part, budget)).collect();
+            all?.into_iter().all(|rational| rational)
+        }
+    })
+}
+
+/// True if a symbol, pi or e is in it.
+fn has_letters(node: &Node) -> bool {
+    node.any(&|n| matches!(n, Node::Symbol(_) | Node::Pi | Node::Euler))
+}
+
+/// The tree with whole numbers of so many bits in place of symbols, pi and e.
+fn with_whole_numbers(node: &Node, bits: u32, seed: u64) -> Node {
+    node.clone().edited(&|node| {
+        let name = match node {
+            Node::Symbol(name) => name,
+            Node::Pi => "\\pi",
+            Node::Euler => "\\e",
+            _ => return,
+        };
+        *node = Node::whole(((hash(name, seed) >> (64 - bits)) + 2).into());
+    })
 }
 
 fn constants(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
-    for precision in [GLANCE, PRECISION[0], PRECISION[1]] {
+    for precision in [GLANCE, PRECISION[0]] {
         let place = EvaluationPoint::constant(precision);
-        let (x, y) = (place.value(a, budget)?, place.value(b, budget)?);
-        let difference = x.minus(&y, precision)?;
-        if !difference.may_be_zero() {
+        if !place.value(a, budget)?.minus(&place.value(b, budget)?, precision)?.may_be_zero() {
             return Ok(false);
         }
-        if precision == PRECISION[1] && difference.error > x.size().max(y.size()).max(-400) + AGREEMENT {
+    }
+    agree(EvaluationPoint::constant(PRECISION[1]), [a, b], -400, budget)
+}
+
+/// True if two values agree, for which the digits before the point are looked at, too: `2^{3000}` and `2^{3000} + 1`
+/// differ. Of values below `2^least` only so many digits count. Errors if too few digits are left.
+fn agree(
+    mut place: EvaluationPoint,
+    [a, b]: [&Node; 2],
+    least: i64,
+    budget: &mut Budget,
+) -> Result<bool, Reason> {
+    let (mut p, wanted) = (place.precision, place.precision);
+    loop {
+        place.precision = p;
+        let (x, y) = (place.value(a, budget)?, place.value(b, budget)?);
+        let difference = x.minus(&y, p)?;
+        let size = x.size().max(y.size());
+        if !difference.may_be_zero() || difference.error <= size.clamp(least, 0) + AGREEMENT {
+            return Ok(difference.may_be_zero());
+        }
+        if p > wanted || !(1..=LARGEST).contains(&size) {
             return Err(Reason::TooLarge("the digits lost to cancellation".into()));
         }
+        p += size as usize;
     }
-    Ok(true)
 }
 
 /// Compares two expressions with symbols at fixed points of their common domain.
 fn functions(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
-    let differ = |x: &Ball, y: &Ball, p| Ok::<bool, Reason>(!x.minus(y, p)?.may_be_zero());
     let glance = EvaluationPoint { symbols: domain(&[a, b]), seed: 0, precision: GLANCE };
     if let (Ok(x), Ok(y)) = (glance.value(a, budget), glance.value(b, budget))
-        && differ(&x, &y, GLANCE)?
+        && !x.minus(&y, GLANCE)?.may_be_zero()
     {
         return Ok(false);
     }
-    let differs = |values: &[Ball], p| differ(&values[0], &values[1], p);
-    if at_points(&[a, b], budget, differs)? {
+    let differ = |place, budget: &mut Budget| agree(place, [a, b], 0, budget).map(|same| !same);
+    if at_points(&[a, b], budget, differ)? {
         return Ok(false);
     }
     // With a root the sign of a symbol may matter, `\sqrt{x^2}` is not x; with a floor, that it is whole.
@@ -298,7 +381,7 @@ fn functions(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
             is_real(a, place, budget)? && is_real(b, place, budget)?,
             place.value(a, budget),
             place.value(b, budget),
-        ) && differ(&x, &y, place.precision)?
+        ) && !x.minus(&y, place.precision)?.may_be_zero()
         {
             return Ok(false);
         }
@@ -361,32 +444,22 @@ fn is_modulus(node: &Node) -> bool {
         && node.any(&|n| matches!(n, Node::Symbol(name) if is_complex(name)))
 }
 
-/// Evaluates `nodes` at points until `found` says yes or enough points have said no.
+/// Tries points of the domain of `nodes` until `found` says yes or enough of them have said no.
 fn at_points(
     nodes: &[&Node],
     budget: &mut Budget,
-    found: impl Fn(&[Ball], usize) -> Result<bool, Reason>,
+    found: impl Fn(EvaluationPoint, &mut Budget) -> Result<bool, Reason>,
 ) -> Result<bool, Reason> {
     let symbols = domain(nodes);
     let wanted = if symbols == Symbols::Positive { POINTS } else { 3 * POINTS };
     let (mut seen, mut last) = (0, None);
     for seed in 0..6 * wanted as u64 {
         let place = EvaluationPoint { symbols, seed, precision: PRECISION[0] };
-        let mut values = Vec::with_capacity(nodes.len());
-        for node in nodes {
-            match place.value(node, budget) {
-                Ok(value) => values.push(value),
-                Err(reason @ Reason::Undefined(_)) => last = Some(reason),
-                Err(other) => return Err(other),
-            }
+        match found(place, budget) {
+            Ok(false) => seen += 1,
+            Err(reason @ Reason::Undefined(_)) => last = Some(reason),
+            decided => return decided,
         }
-        if values.len() < nodes.len() {
-            continue;
-        }
-        if found(&values, place.precision)? {
-            return Ok(true);
-        }
-        seen += 1;
         if seen == wanted {
             return Ok(false);
         }
@@ -400,30 +473,13 @@ pub(super) fn proportional(a: &Node, b: &Node, positive: bool, budget: &mut Budg
         let (x, y) = unapplied(a, b, budget)?;
         return proportional(&x, &y, positive, budget);
     }
-    // The ratio at one point must be the ratio at every other: a(p) b(q) = a(q) b(p), in one field.
-    let mut rational = true;
-    let mut values: Vec<(field::Point, u64, u64)> = Vec::new();
-    for point in field::points().chain(field::points().take(1)) {
-        match (point.value(a, budget)?, point.value(b, budget)?) {
-            (Value::Other, _) | (_, Value::Other) => {
-                rational = false;
-                break;
-            }
-            (Value::At(x, _), Value::At(y, _)) => values.push((point, x, y)),
-            _ => {}
-        }
-    }
-    if rational && !positive {
-        let zero = |f: &dyn Fn(&(field::Point, u64, u64)) -> u64| values.iter().all(|v| f(v) == 0);
-        if zero(&|v| v.1) || zero(&|v| v.2) {
-            return Ok(zero(&|v| v.1) && zero(&|v| v.2) && !values.is_empty());
-        }
-        return Ok(values.iter().all(|(point, x, y)| {
-            values
-                .iter()
-                .filter(|(other, ..)| other.prime == point.prime)
-                .all(|(_, u, v)| point.multiply(*x, *v) == point.multiply(*u, *y))
-        }));
+    // The ratio at one point must be the ratio at every other.
+    if !positive && let Some(values) = at_whole_numbers(a, b, BITS[0], budget)? {
+        let zero = |value: &BigRational| value.is_zero();
+        let (x, y) = &values[0];
+        let all_zero = [values.iter().all(|v| zero(&v.0)), values.iter().all(|v| zero(&v.1))];
+        let one_ratio = values.iter().all(|(u, v)| x * v == u * y);
+        return Ok(if all_zero == [false; 2] { one_ratio } else { all_zero == [true; 2] });
     }
     let place = |seed| EvaluationPoint { symbols: domain(&[a, b]), seed, precision: PRECISION[0] };
     let (base, p) = (place(1000), PRECISION[0]);
@@ -434,8 +490,8 @@ pub(super) fn proportional(a: &Node, b: &Node, positive: bool, budget: &mut Budg
     if positive && x.times(&y, p)?.is_negative() != Some(false) {
         return Ok(false);
     }
-    let differ = |values: &[Ball], p: usize| {
-        let (left, right) = (values[0].times(&y, p)?, values[1].times(&x, p)?);
+    let differ = |place: EvaluationPoint, budget: &mut Budget| {
+        let (left, right) = (place.value(a, budget)?.times(&y, p)?, place.value(b, budget)?.times(&x, p)?);
         Ok(!left.minus(&right, p)?.may_be_zero())
     };
     at_points(&[a, b], budget, differ).map(|different| !different)
