@@ -107,10 +107,9 @@ pub(super) fn described(first: &Node, rest: &[(Relation, Node)], budget: &mut Bu
         let parts = vec![bounds.solved(&slope, &shift).interval()];
         return Some(Described { subject: Node::Symbol(name), parts });
     }
-    // A modulus of a complex number that is bounded twice stays one.
-    let complex = |name: &str| rest.len() > 1 && is_complex(name);
+    // A modulus of a complex number stays one.
     if let Node::Call(Function::Abs, inner) = &subject
-        && let Some((name, slope, shift)) = linear(&inner[0], budget).filter(|(name, ..)| !complex(name))
+        && let Some((name, slope, shift)) = linear(&inner[0], budget).filter(|(name, ..)| !is_complex(name))
     {
         return Some(Described {
             subject: Node::Symbol(name),

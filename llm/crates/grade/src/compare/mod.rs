@@ -182,7 +182,9 @@ fn in_their_order(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool
         (Node::Apply(sign, x), Node::Apply(other, y)) if sign.starts_with('\\') => {
             // An angle and a segment may be named from either end.
             let turned: Vec<Node> = y.iter().rev().cloned().collect();
-            let turns = x.len() > 1 && (sign == "\\angle" || is_segment(sign, x)) && *x == turned;
+            let turns = x.len() > 1
+                && (matches!(sign.as_str(), "\\angle" | "\\measure") || is_segment(sign, x))
+                && *x == turned;
             Some(sign == other && (turns || collections::in_order(x, y, budget)?))
         }
         (Node::Apply(sign, x), bare) | (bare, Node::Apply(sign, x))

@@ -8,6 +8,7 @@ use super::same as same_node;
 use crate::budget::Budget;
 use crate::exact;
 use crate::node::{Function, Node, Relation};
+use crate::numeric::is_complex;
 use crate::rules::Rule;
 use crate::scalar;
 use crate::units::Unit;
@@ -59,11 +60,12 @@ pub(super) fn same(chain: &Node, other: &Node, budget: &mut Budget) -> Result<Op
     Ok(Some(all && budget.uses(Rule::Solutions)))
 }
 
-/// `u^2 - c^2` for `|u| = c`.
+/// `u^2 - c^2` for `|u| = c` of real numbers.
 fn of_absolute(left: &Node, right: &Node) -> Option<Node> {
     let Node::Call(Function::Abs, inner) = left else { return None };
     let square = |n: &Node| Node::Power(Box::new(n.clone()), Box::new(Node::integer(2)));
-    (!right.has_symbols()).then(|| square(&inner[0]).minus(&square(right)))
+    let real = !inner[0].symbols().iter().any(|name| is_complex(name));
+    (real && !right.has_symbols()).then(|| square(&inner[0]).minus(&square(right)))
 }
 
 fn vanishes(difference: &Node, name: &str, value: &Node, budget: &mut Budget) -> Result<bool, Reason> {

@@ -61,13 +61,22 @@ impl<'a> Lexer<'a> {
         self.push(Token::Number { digits, repeating, exponent, dots });
     }
 
-    /// The letters among the digits of `2A_{16}`.
+    /// The letters among the digits of `2A_{16}`, which may be upright: `2\text{A}_{16}`.
     fn digits_of_a_base(&mut self, digits: &mut String) {
-        let rest = self.rest();
-        let end = rest.find(|c: char| !matches!(c, '0'..='9' | 'A'..='F')).unwrap_or(rest.len());
-        if !digits.is_empty() && rest[end..].starts_with('_') {
-            *digits += &rest[..end];
-            self.at += end;
+        let (mut rest, mut more) = (self.rest(), String::new());
+        loop {
+            let end = rest.find(|c: char| !matches!(c, '0'..='9' | 'A'..='F')).unwrap_or(rest.len());
+            more += &rest[..end];
+            rest = &rest[end..];
+            let upright = ["\\text{", "\\mathrm{"].iter().find_map(|command| rest.strip_prefix(command));
+            let Some((inside, after)) = upright.and_then(|inside| inside.split_once('}')) else { break };
+            more += inside;
+            rest = after;
+        }
+        let letters = more.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'A'..=b'F'));
+        if !digits.is_empty() && letters && rest.starts_with('_') {
+            *digits += &more;
+            self.at = self.text.len() - rest.len();
         }
     }
 

@@ -19,6 +19,10 @@ impl Parser<'_> {
                 }
                 number(&token)
             }
+            // The measure of an angle.
+            Token::Symbol(name) if name == "m" && self.take(&Token::Naming("\\angle")) => {
+                self.naming("\\measure")
+            }
             Token::Symbol(name) => self.symbol(name),
             Token::Euler if self.peek() == Some(&Token::Underscore) => self.subscripted("e".into()),
             Token::Imaginary if self.peek() == Some(&Token::Underscore) => self.subscripted("i".into()),
