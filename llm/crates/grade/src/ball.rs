@@ -467,37 +467,6 @@ mod tests {
         holds("arctan", &[(0.75, None), (-2.25, None), (0.01, None)], (1, 4), Ball::arctan);
     }
 
-    #[test]
-    fn principal_values_by_hand() {
-        let near = |found: &Ball, re: f64, im: f64| {
-            let off = |x: &BigFloat, y: f64| magnitude(&x.sub(&BigFloat::from_f64(y, EXACTLY), EXACTLY, RM));
-            let off = off(&found.re, re).max(off(&found.imaginary(EXACTLY), im));
-            assert!(off < -45, "{found:?}: {re} {im}");
-        };
-        let pi = std::f64::consts::PI;
-        for (re, im, angle) in [
-            (0.0, 1.0, pi / 2.0),
-            (0.0, -1.0, -pi / 2.0),
-            (1.0, 1.0, pi / 4.0),
-            (-1.0, 1.0, 0.75 * pi),
-            (-1.0, -1.0, -0.75 * pi),
-            (1.0, -1.0, -pi / 4.0),
-            (-3.0, 0.001, pi - (0.001f64 / 3.0).atan()),
-        ] {
-            let z = exact((re, Some(im)));
-            near(&z.angle(200).unwrap(), angle, 0.0);
-            near(&z.ln(200).unwrap(), f64::hypot(re, im).ln(), angle);
-        }
-        near(&exact((-2.0, None)).ln(200).unwrap(), 2f64.ln(), pi);
-        near(&exact((-8.0, None)).root(3, 200).unwrap(), -2.0, 0.0);
-        near(&exact((-4.0, None)).root(2, 200).unwrap(), 0.0, 2.0);
-        near(&exact((-1.0, None)).root(4, 200).unwrap(), 0.5f64.sqrt(), 0.5f64.sqrt());
-        near(&Ball::i(200).times(&Ball::i(200), 200).unwrap(), -1.0, 0.0);
-        near(&exact((1.0, None)).arcsin(200).unwrap(), pi / 2.0, 0.0);
-        near(&exact((-1.0, None)).arcsin(200).unwrap(), -pi / 2.0, 0.0);
-        near(&Ball::rational(&BigRational::new((-3).into(), 4.into()), 200).unwrap(), -0.75, 0.0);
-    }
-
     /// `2^error` around a value; 1.0 lies below `2^1`.
     fn around(re: f64, im: Option<f64>, error: i64) -> Ball {
         Ball { error, ..exact((re, im)) }

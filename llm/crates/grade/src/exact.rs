@@ -229,28 +229,3 @@ fn binomial(n: &BigRational, k: &BigRational, budget: &mut Budget) -> Result<Opt
     let value = (0..k.min(n - k)).fold(BigInt::one(), |value, i| value * (n - i) / (i + 1));
     Ok(Some(BigRational::from_integer(value)))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::super::rules::Rules;
-    use super::*;
-
-    fn whole(n: i64) -> BigRational {
-        BigRational::from_integer(n.into())
-    }
-
-    fn two_to(n: u32) -> BigRational {
-        Pow::pow(whole(2), n)
-    }
-
-    fn power_of(base: BigRational, exponent: BigRational) -> Result<Option<BigRational>, Reason> {
-        power(&base, &exponent, &mut Budget::new(Rules::STRICT))
-    }
-
-    #[test]
-    fn powers_are_exact_up_to_the_largest_size() {
-        let most = WHOLE as u32;
-        assert_eq!(power_of(whole(2), whole(i64::from(most))), Ok(Some(two_to(most))));
-        assert_eq!(power_of(whole(2), whole(i64::from(most) + 1)), Ok(None));
-    }
-}

@@ -37,10 +37,23 @@ macro_rules! named {
 }
 pub(crate) use named;
 
-/// Defines a function that finds a variant of an enum by its name in the code.
+/// Declares an enum and a function that finds a variant of it by its name in the code; `find!` defines the function
+/// alone.
+macro_rules! coded {
+    ($(#[$on:meta])* $type:ident by $find:ident: $($name:ident)+) => {
+        $(#[$on])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum $type {
+            $($name,)+
+        }
+        crate::named::find! { $find $type: $($name)+ }
+    };
+}
+pub(crate) use coded;
+
 macro_rules! find {
     ($find:ident $type:ident: $($name:ident)+) => {
-        fn $find(name: &str) -> Option<$type> {
+        pub(crate) fn $find(name: &str) -> Option<$type> {
             match name {
                 $(stringify!($name) => Some($type::$name),)+
                 _ => None,

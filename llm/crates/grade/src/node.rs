@@ -3,6 +3,7 @@
 use num_bigint::BigInt;
 use num_rational::BigRational;
 
+use super::named::coded;
 use super::units::Unit;
 
 /// A sign in a sum. The two double signs are read together: all the upper ones or all the lower ones.
@@ -14,25 +15,22 @@ pub(super) enum Sign {
     MinusPlus,
 }
 
-/// The sign between two sides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Relation {
-    Equal,
-    /// `\approx`.
-    About,
-    Unequal,
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
-    In,
-    Subset,
-    Superset,
-    SubsetOrEqual,
-    SupersetOrEqual,
-    Similar,
-    Parallel,
-    Perpendicular,
+coded! {
+    /// The sign between two sides; `About` is `\approx`.
+    Relation by relation: Equal About Unequal Less LessOrEqual Greater GreaterOrEqual In Subset Superset SubsetOrEqual
+    SupersetOrEqual Similar Parallel Perpendicular
+}
+
+coded! {
+    /// A connective of logic; `If` is `\to` and `\implies`.
+    Logic by logic: And Or Not If Iff
+}
+
+coded! {
+    /// A function. `Ln` is the natural logarithm and `Log` that to base 10, or to a base given as the second argument;
+    /// `Root` is the root of the first argument, of the order of the second.
+    Function by function: Sin Cos Tan Cot Sec Csc Arcsin Arccos Arctan Arccot Sinh Cosh Tanh Ln Log Exp Abs Floor Ceil
+    Factorial Binomial Root Gcd Lcm Max Min
 }
 
 impl Relation {
@@ -61,17 +59,6 @@ impl Relation {
     }
 }
 
-/// A connective of logic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Logic {
-    And,
-    Or,
-    Not,
-    /// `\to`, `\implies`.
-    If,
-    Iff,
-}
-
 /// A time of day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Clock {
@@ -80,39 +67,6 @@ pub(super) struct Clock {
     pub(super) past: (u32, Option<u32>),
     /// True for p.m.
     pub(super) afternoon: Option<bool>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Function {
-    Sin,
-    Cos,
-    Tan,
-    Cot,
-    Sec,
-    Csc,
-    Arcsin,
-    Arccos,
-    Arctan,
-    Arccot,
-    Sinh,
-    Cosh,
-    Tanh,
-    /// The natural logarithm.
-    Ln,
-    /// `log`: to base 10, or to a base given as the second argument.
-    Log,
-    Exp,
-    Abs,
-    Floor,
-    Ceil,
-    Factorial,
-    Binomial,
-    /// The root of the first argument, of the order of the second.
-    Root,
-    Gcd,
-    Lcm,
-    Max,
-    Min,
 }
 
 /// A written number.

@@ -509,23 +509,3 @@ pub(super) fn less(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reas
         .is_negative()
         .ok_or_else(|| Reason::Undefined("an order of complex numbers".into()))
 }
-
-#[cfg(test)]
-mod tests {
-    use std::cell::Cell;
-
-    use super::*;
-    use crate::tests::{budget, read};
-
-    #[test]
-    fn as_many_points_are_tried_as_the_symbols_need() {
-        for (text, wanted) in [("\\sin x", 4), ("|x|", 12), ("\\lfloor x \\rfloor", 12)] {
-            let tried = Cell::new(0);
-            let found = at_points(&[&read(text)], &mut budget(), |_, _| {
-                tried.set(tried.get() + 1);
-                Ok(false)
-            });
-            assert_eq!((found, tried.get()), (Ok(false), wanted), "{text}");
-        }
-    }
-}

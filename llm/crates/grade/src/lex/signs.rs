@@ -5,27 +5,18 @@ use std::sync::LazyLock;
 
 use super::Token;
 use crate::named::find;
-use crate::node::{Function, Logic, Relation};
+use crate::node::{self, Function, logic, relation};
 
-find! { plain Token: Bang Bar Binom BraceClose BraceOpen Caret Cell Choose Circ Cross Colon Degree Divide Dots
-    Frac Imaginary Implies
-Infinity Intersection Minus MinusPlus Modulus Over Percent Pi Plus PlusMinus Prime Reals Remainder Root
-    Separator Times Underscore Union Without }
-find! { relation Relation: Equal About Unequal Less LessOrEqual Greater GreaterOrEqual In Subset Superset
-    SubsetOrEqual SupersetOrEqual
-Similar Parallel Perpendicular }
-find! { logic Logic: And Or Not If Iff }
-find! { named_function Function: Sin Cos Tan Cot Sec Csc Arcsin Arccos Arctan Arccot Sinh Cosh Tanh Ln Log Exp
-    Abs Floor Ceil Gcd Lcm
-Max Min }
-
+find! { plain Token: Bang Bar Binom BraceClose BraceOpen Caret Cell Choose Circ Cross Colon Degree Divide Dots Frac
+Imaginary Implies Infinity Intersection Minus MinusPlus Modulus Over Percent Pi Plus PlusMinus Prime Reals Remainder Root
+Separator Times Underscore Union Without }
 fn token(name: &'static str) -> Option<Token> {
     let Some((kind, argument)) = name.split_once(':') else { return plain(name) };
     Some(match kind {
         "Open" => Token::Open(argument.chars().next()?),
         "Close" => Token::Close(argument.chars().next()?),
         "Relation" => Token::Relation(relation(argument)?),
-        "Function" => Token::Function(named_function(argument)?),
+        "Function" => Token::Function(node::function(argument)?),
         "Symbol" => Token::Symbol(argument.to_owned()),
         "Accent" => Token::Accent(argument),
         "Operator" => Token::Operator(argument),
@@ -72,7 +63,10 @@ mod tests {
         let lines = include_str!("signs.txt").lines().filter(|line| !line.starts_with("# "));
         let spellings: usize = lines.map(|line| line.split(' ').count() - 1).sum();
         assert_eq!(SIGNS.len(), spellings);
-        assert_eq!((sign("≤"), sign("\\leqq")), (sign("<="), Some(Token::Relation(Relation::LessOrEqual))));
+        assert_eq!(
+            (sign("≤"), sign("\\leqq")),
+            (sign("<="), Some(Token::Relation(node::Relation::LessOrEqual)))
+        );
         assert_eq!((function("tg"), function("six")), (Some(Function::Tan), None));
     }
 }

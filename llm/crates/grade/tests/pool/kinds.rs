@@ -27,52 +27,21 @@ fn training_pays_for_no_other_thing_of_the_same_kind() {
 }
 
 /// Arithmetic that is still to be done is an answer by a lenient rule alone, and not even by that one where it stands
-/// in the problem.
+/// in the problem, unless the reference is spelled so.
 #[test]
 fn a_restated_question_is_no_answer() {
-    let grade = |grader: Grader, gold: &str, text: &str, problem: &str| {
-        grader.grade_text(gold, Response { problem: Some(problem), ..Response::from(text) })
-    };
-    let free = Grader::free();
-    for (gold, problem, restated, worked) in [
-        ("21", "What is 18 + 3?", "18 + 3", "21"),
-        ("26", r"Find $\frac{52}{2}$.", r"\frac{52}{2}", "26"),
-        ("6", r"Simplify $2\sqrt{9}$.", r"2\sqrt{9}", "6"),
-        (r"\frac34", r"Reduce $\frac{6}{8}$.", r"\frac{6}{8}", r"\frac34"),
-        (r"3\sqrt2", r"Simplify $\sqrt{18}$.", r"\sqrt{18}", r"3\sqrt{2}"),
-        ("5x", "Simplify $2x + 3x$.", "2x+3x", "5x"),
-        ("x^2-1", "Expand $(x-1)(x+1)$.", "(x-1)(x+1)", "x^2-1"),
-    ] {
-        for grader in [TRAINING, free] {
-            let boxed = |text: &str| format!(r"so \boxed{{{text}}}");
-            let verdict = grade(grader, gold, &boxed(restated), problem);
-            assert!(!verdict.is_equal(), "{restated} for {gold}: {verdict}");
-            assert!(grade(grader, gold, &boxed(worked), problem).is_equal(), "{worked} for {gold}");
+    for line in text(&here("restated.tsv")).lines().skip(1) {
+        let [rules, gold, problem, answer, label] = line.split('\t').collect::<Vec<_>>()[..] else {
+            panic!("{line}")
+        };
+        let problem = Some(problem).filter(|problem| !problem.is_empty());
+        for (name, grader) in [("training", TRAINING), ("free", Grader::free())] {
+            let found = grader.grade_text(gold, Response { problem, ..Response::from(answer) });
+            let other = rules != "both" && rules != name;
+            assert!(other || found.is_equal() == (label == "="), "{name}: {line}: {found}");
         }
     }
-    // A choice between what the problem names.
-    let problem = r"Which is even, $x^2$ or $x^3$?";
-    assert!(grade(TRAINING, "x^2", r"\boxed{x^2}", problem).is_equal());
-    // The reference spelled in full or by its last side, and a term of the problem that is longer than the answer.
-    for (gold, problem, answer) in [
-        ("y=2x+3", "Which line is steeper, $2x+3$ or $x+9$?", "y=2x+3"),
-        ("y=2x+3", "Which line is steeper, $2x+3$ or $x+9$?", "2x+3"),
-        ("2x+3", "Which line is steeper, $2x+3$ or $x+9$?", "y = 2x + 3"),
-        ("3+2x", "Add $x-4$ and $x+7$, not $12x+34$.", "2x+3"),
-        ("3+2x", "Divide $x^3+2x+3$ by $x^3$.", "2x+3"),
-        ("3+2x", "Derive $2x+3x^2$, or $2x + 3.5$.", "2x+3"),
-    ] {
-        let verdict = free.grade_text(gold, answer);
-        assert!(verdict.is_equal(), "{answer} for {gold}: {verdict}");
-        let verdict = grade(free, gold, answer, problem);
-        assert!(verdict.is_equal(), "{answer} for {gold} in {problem}: {verdict}");
-    }
-    for problem in ["Sort $2x+3$.", r"Sort \(2x + 3\), please", "f(x)=2x+3, or is it?", "(2x+3)", "2x+3"] {
-        assert!(!grade(TRAINING, "3+2x", r"\boxed{2x+3}", problem).is_equal(), "{problem}");
-    }
-    // Without the problem the strict rules refuse what is to be worked out, and the lenient ones name theirs.
-    assert_eq!(TRAINING.grade_text("21", r"\boxed{18+3}").equal, Some(false));
-    assert_eq!(free.grade_text("21", r"\boxed{18+3}").to_string(), "equal by evaluated");
+    assert_eq!(Grader::free().grade_text("21", r"\boxed{18+3}").to_string(), "equal by evaluated");
 }
 
 #[test]
