@@ -9,7 +9,7 @@ mod tests;
 
 use super::budget::Budget;
 use super::inequality::{is_described, subject};
-use super::interval::Reals;
+use super::interval;
 use super::kind::Kind;
 use super::node::{Clock, Logic, Node, Relation};
 use super::rules::Rule;
@@ -384,13 +384,11 @@ fn sets(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool>, Reason>
     };
     let (set_a, set_b) = (set(a, b), set(b, a));
     let (a, b) = (set_a.as_ref().unwrap_or(a), set_b.as_ref().unwrap_or(b));
-    match (Reals::read(a, budget)?, Reals::read(b, budget)?) {
-        (Some(x), Some(y)) => Ok(Some(x.same(&y, budget)? && budget.uses(Rule::Interval))),
-        _ => match (a, b) {
-            (Node::Without(x, y), Node::Without(u, v)) => {
-                Ok(Some(same(x, u, budget)? && same(y, v, budget)?))
-            }
-            _ => Ok(None),
-        },
+    match (interval::same(a, b, budget)?, a, b) {
+        (Some(equal), ..) => Ok(Some(equal && budget.uses(Rule::Interval))),
+        (None, Node::Without(x, y), Node::Without(u, v)) => {
+            Ok(Some(same(x, u, budget)? && same(y, v, budget)?))
+        }
+        _ => Ok(None),
     }
 }

@@ -39,10 +39,8 @@ pub(super) fn same(chain: &Node, other: &Node, budget: &mut Budget) -> Result<Op
     if two_only && values.len() != 2 {
         return Ok(None);
     }
-    let Some(polynomial) = polynomial(&difference, name, budget)? else {
-        return uncounted(&difference, name, &values, budget);
-    };
-    if polynomial.len() < 2 {
+    let polynomial = polynomial(&difference, name, budget)?;
+    if polynomial.as_ref().is_some_and(|p| p.len() < 2) {
         return Ok(None);
     }
     for (i, value) in values.iter().enumerate() {
@@ -51,12 +49,16 @@ pub(super) fn same(chain: &Node, other: &Node, budget: &mut Budget) -> Result<Op
                 return Ok(Some(false));
             }
         }
-        if !vanishes(&difference, name, value, budget)? {
-            return Ok(Some(false));
+        if !scalar::same(&difference.with(name, value), &Node::integer(0), budget)? {
+            // Of an equation whose solutions nobody counts, other values decide nothing.
+            return Ok(polynomial.map(|_| false));
         }
     }
-    let simple = divided(&polynomial, &common(&polynomial, &derivative(&polynomial), budget)?, budget)?.0;
-    let all = values.len() == simple.len() - 1 || values.len() == real_roots(&simple, budget)?;
+    let Some(polynomial) = polynomial else {
+        return Err(Reason::Undecided("whether an equation has more solutions than those given".into()));
+    };
+    let sequence = sturm(polynomial, budget)?;
+    let all = [distinct_roots(&sequence), real_roots(&sequence)].contains(&values.len());
     Ok(Some(all && budget.uses(Rule::Solutions)))
 }
 
@@ -66,25 +68,6 @@ fn of_absolute(left: &Node, right: &Node) -> Option<Node> {
     let square = |n: &Node| Node::Power(Box::new(n.clone()), Box::new(Node::integer(2)));
     let real = !inner[0].symbols().iter().any(|name| is_complex(name));
     (real && !right.has_symbols()).then(|| square(&inner[0]).minus(&square(right)))
-}
-
-fn vanishes(difference: &Node, name: &str, value: &Node, budget: &mut Budget) -> Result<bool, Reason> {
-    scalar::same(&difference.with(name, value), &Node::integer(0), budget)
-}
-
-/// Compares with an equation whose solutions nobody counts: values that satisfy it decide nothing.
-fn uncounted(
-    difference: &Node,
-    name: &str,
-    values: &[Node],
-    budget: &mut Budget,
-) -> Result<Option<bool>, Reason> {
-    for value in values {
-        if !vanishes(difference, name, value, budget)? {
-            return Ok(None);
-        }
-    }
-    Err(Reason::Undecided("whether an equation has more solutions than those given".into()))
 }
 
 /// The values of `2, 3`, `\{2, 3\}`, `\pm 2`, `x = 2, x = 3` for the unknown `symbols`.
@@ -163,49 +146,41 @@ fn derivative(p: &Polynomial) -> Polynomial {
     p.iter().enumerate().skip(1).map(|(n, c)| c * BigRational::from_integer(n.into())).collect()
 }
 
-fn divided(p: &Polynomial, by: &Polynomial, budget: &mut Budget) -> Result<(Polynomial, Polynomial), Reason> {
-    let mut rest = p.clone();
-    let mut quotient = vec![BigRational::zero(); p.len().saturating_sub(by.len()) + 1];
-    while let (Some(top), Some(lead)) = (rest.last().cloned(), by.last())
-        && rest.len() >= by.len()
-    {
-        budget.spend(64 * by.len() as u64)?;
-        let shift = rest.len() - by.len();
-        let factor = top / lead;
-        for (i, c) in by.iter().enumerate() {
-            rest[shift + i] -= c * &factor;
+/// Sturm's sequence: the polynomial, its derivative, and the remainder of the last two with the other sign. The last
+/// is the greatest common divisor of the first two.
+fn sturm(p: Polynomial, budget: &mut Budget) -> Result<Vec<Polynomial>, Reason> {
+    let mut sequence = vec![derivative(&p)];
+    let (mut rest, mut by) = (p.clone(), 0);
+    sequence.insert(0, p);
+    while let Some(lead) = sequence[by + 1].last() {
+        while let Some(top) = rest.last().filter(|_| rest.len() >= sequence[by + 1].len()) {
+            budget.spend(64 * sequence[by + 1].len() as u64)?;
+            let (shift, factor) = (rest.len() - sequence[by + 1].len(), top / lead);
+            for (i, c) in sequence[by + 1].iter().enumerate() {
+                rest[shift + i] -= c * &factor;
+            }
+            rest = trimmed(rest);
         }
-        quotient[shift] = factor;
-        rest.pop();
-        rest = trimmed(rest);
+        sequence.push(rest.into_iter().map(|c| -c).collect());
+        by += 1;
+        rest = sequence[by].clone();
     }
-    Ok((trimmed(quotient), rest))
+    sequence.pop();
+    Ok(sequence)
 }
 
-/// The greatest common divisor.
-fn common(p: &Polynomial, q: &Polynomial, budget: &mut Budget) -> Result<Polynomial, Reason> {
-    let (mut p, mut q) = (p.clone(), q.clone());
-    while !q.is_empty() {
-        let rest = divided(&p, &q, budget)?.1;
-        (p, q) = (q, rest);
-    }
-    Ok(p)
+/// Distinct roots, complex ones among them.
+fn distinct_roots(sequence: &[Polynomial]) -> usize {
+    sequence.first().zip(sequence.last()).map_or(0, |(p, common)| p.len() - common.len())
 }
 
-/// Distinct real roots, by Sturm's sequence.
-fn real_roots(p: &Polynomial, budget: &mut Budget) -> Result<usize, Reason> {
-    let mut sequence = vec![p.clone(), derivative(p)];
-    while let [.., a, b] = &sequence[..]
-        && !b.is_empty()
-    {
-        let rest: Polynomial = divided(a, b, budget)?.1.into_iter().map(|c| -c).collect();
-        sequence.push(rest);
-    }
+/// Distinct real roots.
+fn real_roots(sequence: &[Polynomial]) -> usize {
     let changes = |negative_end: bool| {
         let sign =
             |p: &Polynomial| Some(p.last()?.is_negative() ^ (negative_end && p.len().is_multiple_of(2)));
         let signs: Vec<bool> = sequence.iter().filter_map(sign).collect();
         signs.windows(2).filter(|w| w[0] != w[1]).count()
     };
-    Ok(changes(true).saturating_sub(changes(false)))
+    changes(true).saturating_sub(changes(false))
 }
