@@ -228,17 +228,10 @@ fn any_same(own: &[&Reading], others: &[&Reading], rules: Rules, decimal: bool) 
     let mut open = None;
     // A reference with a comma is a list unless its own spelling says that it is a decimal.
     let listed = !decimal && own.first().is_some_and(|first| matches!(first.node, Node::List(_)));
-    let has_vector = |list: &[&Reading]| list.iter().any(|reading| reading.node.any(&is_vector));
-    let vectors = (has_vector(own), has_vector(others));
     for x in own.iter().filter(|x| !(listed && x.rules.has(Rule::DecimalComma))) {
         for y in others.iter().filter(|y| !are_ends(&x.node, y)) {
             budget.forget(x.rules.and(y.rules));
-            let same = match vectors {
-                (true, false) => compare::same(&without_arrows(&x.node), &y.node, &mut budget),
-                (false, true) => compare::same(&x.node, &without_arrows(&y.node), &mut budget),
-                _ => compare::same(&x.node, &y.node, &mut budget),
-            };
-            match same {
+            match compare::same(&x.node, &y.node, &mut budget) {
                 Ok(true) if normal::is_evaluated(&y.node, &x.node) => {
                     return Verdict::decided(true, budget.used());
                 }
@@ -251,20 +244,6 @@ fn any_same(own: &[&Reading], others: &[&Reading], rules: Rules, decimal: bool) 
         }
     }
     open.map_or(Verdict::decided(false, Rules::NONE), Verdict::open)
-}
-
-fn is_vector(node: &Node) -> bool {
-    matches!(node, Node::Symbol(name) if name.starts_with("vec "))
-}
-
-/// The tree without the arrows over its symbols, which the other side leaves out; unit vectors keep theirs.
-fn without_arrows(node: &Node) -> Node {
-    node.clone().edited(&|node| {
-        let Node::Symbol(name) = node else { return };
-        if let Some(bare) = name.strip_prefix("vec ").filter(|bare| !matches!(*bare, "i" | "j" | "k")) {
-            *name = bare.to_owned();
-        }
-    })
 }
 
 /// True if `listed` joins two values by a word, or one of them is infinite, and `reference` is a pair in round

@@ -54,7 +54,7 @@ impl Relation {
         use Relation::*;
         matches!(
             self,
-            Subset | Superset | SubsetOrEqual | SupersetOrEqual | Similar | Parallel | Perpendicular
+            In | Subset | Superset | SubsetOrEqual | SupersetOrEqual | Similar | Parallel | Perpendicular
         )
     }
 }

@@ -111,7 +111,7 @@ fn constant(node: &Node, form: &mut Form, budget: &mut Budget) {
 
 /// True for a spelling of a rational number that leaves nothing to do.
 fn is_rational_form(node: &Node) -> bool {
-    let ten = |n: &Node| matches!(n, Node::Power(base, exponent) if **base == Node::integer(10) && is_whole(exponent));
+    let ten = |n: &Node| matches!(n, Node::Power(base, exponent) if **base == Node::integer(10) && exponent.as_integer().is_some());
     match node {
         Node::Number(_) => true,
         Node::Sum(terms) => terms.len() == 1 && is_rational_form(&terms[0].1),
@@ -135,11 +135,4 @@ fn has_minutes(degrees: &Node) -> bool {
         matches!(part, Node::Product(factors)
             if matches!(&factors[..], [(false, Node::Number(_)), (true, below)] if parts.contains(below)))
     })
-}
-
-fn is_whole(node: &Node) -> bool {
-    match node {
-        Node::Sum(terms) => terms.len() == 1 && is_whole(&terms[0].1),
-        other => other.as_integer().is_some(),
-    }
 }

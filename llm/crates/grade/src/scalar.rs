@@ -233,17 +233,7 @@ fn decimal_of(node: &Node) -> Option<Decimal> {
         Node::Unit(inner, _) => decimal_of(inner),
         Node::Product(factors) => match &factors[..] {
             [(false, first), (false, Node::Power(base, exponent))] if **base == Node::integer(10) => {
-                let negative = match &**exponent {
-                    Node::Sum(terms) => match &terms[..] {
-                        [(Sign::Minus, n)] => Some(-n.as_integer()?),
-                        _ => None,
-                    },
-                    _ => None,
-                };
-                let exponent = match negative {
-                    Some(negative) => negative,
-                    None => exponent.as_integer()?.clone(),
-                };
+                let exponent = exponent.as_integer()?;
                 let Decimal { unit, significant, dots } = decimal_of(first)?;
                 Some(Decimal { unit: unit * ten(exponent.to_i64()?), significant, dots })
             }

@@ -110,11 +110,6 @@ fn structures(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
             let line = rows.len() == 1 || rows[0].len() == 1;
             Ok(line && collections::in_order(&flat(rows), items, budget)? && budget.uses(Rule::Vector))
         }
-        (Node::Matrix(rows), other) | (other, Node::Matrix(rows))
-            if rows.len() == 1 && rows[0].len() == 1 =>
-        {
-            Ok(same(&rows[0][0], other, budget)? && budget.uses(Rule::Vector))
-        }
         (vector, other @ (Node::Matrix(_) | Node::Group('(', ..)))
         | (other @ (Node::Matrix(_) | Node::Group('(', ..)), vector)
             if vector.has_symbol("vec i") || vector.has_symbol("vec j") =>

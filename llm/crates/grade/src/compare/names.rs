@@ -61,10 +61,6 @@ fn unit_name(node: &Node, divides: bool, name: &mut String) -> Option<()> {
             name.push(if divides { '/' } else { ' ' });
             name.push_str(unit);
         }
-        Node::Unit(inner, Unit::Measure(unit)) => {
-            unit_name(inner, divides, name)?;
-            *name = format!("{name} {unit}");
-        }
         Node::Power(base, power) => {
             unit_name(base, divides, name)?;
             *name = format!("{name}^{}", power.as_integer()?);
@@ -146,12 +142,6 @@ pub(super) fn one_name(a: &Node, b: &Node) -> bool {
         Node::Apply(f, arguments) if arguments.iter().all(|n| matches!(n, Node::Symbol(_))) => {
             Some(f.to_lowercase())
         }
-        Node::Product(factors) => match &factors[..] {
-            [(false, Node::Symbol(f)), (false, _)] if "fghFGHPES".contains(f.as_str()) => {
-                Some(f.to_lowercase())
-            }
-            _ => None,
-        },
         _ => None,
     };
     // Two that are numbered are two; `S_{ABC}` is no `S_{DEF}`, and `P(A)` no `P(B)`.

@@ -186,9 +186,6 @@ fn chains(
         }
     }
     match (r, s) {
-        ([(Relation::In, x)], [(Relation::In, y)]) => {
-            Ok(same_node(f, g, budget)? && same_node(x, y, budget)?)
-        }
         ([(p, x)], [(q, y)]) if p.is_of_figures() || q.is_of_figures() => {
             let one = |p, f, x, budget: &mut Budget| {
                 Ok(p == *q && same_node(f, g, budget)? && same_node(x, y, budget)?)
@@ -228,10 +225,6 @@ fn with_argument(first: &Node, second: &Node, right: &Node) -> Option<Node> {
     let applied = |label: &Node| match label {
         Node::Apply(f, arguments) => match &arguments[..] {
             [Node::Symbol(x)] => Some((Node::Symbol(f.clone()), x.clone())),
-            _ => None,
-        },
-        Node::Product(factors) => match &factors[..] {
-            [(false, f), (false, Node::Symbol(x))] => Some((f.clone(), x.clone())),
             _ => None,
         },
         _ => None,

@@ -149,21 +149,21 @@ fn derivative(p: &Polynomial) -> Polynomial {
 /// Sturm's sequence: the polynomial, its derivative, and the remainder of the last two with the other sign. The last
 /// is the greatest common divisor of the first two.
 fn sturm(p: Polynomial, budget: &mut Budget) -> Result<Vec<Polynomial>, Reason> {
-    let mut sequence = vec![derivative(&p)];
-    let (mut rest, mut by) = (p.clone(), 0);
-    sequence.insert(0, p);
-    while let Some(lead) = sequence[by + 1].last() {
-        while let Some(top) = rest.last().filter(|_| rest.len() >= sequence[by + 1].len()) {
-            budget.spend(64 * sequence[by + 1].len() as u64)?;
-            let (shift, factor) = (rest.len() - sequence[by + 1].len(), top / lead);
-            for (i, c) in sequence[by + 1].iter().enumerate() {
+    let first = derivative(&p);
+    let mut sequence = vec![p, first];
+    while let [.., above, by] = &sequence[..]
+        && let Some(lead) = by.last()
+    {
+        let mut rest = above.clone();
+        while let Some(top) = rest.last().filter(|_| rest.len() >= by.len()) {
+            budget.spend(64 * by.len() as u64)?;
+            let (shift, factor) = (rest.len() - by.len(), top / lead);
+            for (i, c) in by.iter().enumerate() {
                 rest[shift + i] -= c * &factor;
             }
             rest = trimmed(rest);
         }
         sequence.push(rest.into_iter().map(|c| -c).collect());
-        by += 1;
-        rest = sequence[by].clone();
     }
     sequence.pop();
     Ok(sequence)

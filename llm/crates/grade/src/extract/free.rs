@@ -29,10 +29,7 @@ pub(super) fn answer(original: &str) -> Option<Found> {
     let found = match marked(text) {
         Marked::Found(found) => found,
         Marked::Empty => return None,
-        Marked::None => option(text)
-            .or_else(|| whole(text))
-            .or_else(|| last_statement(text))
-            .or_else(|| short_text(text))?,
+        Marked::None => whole(text).or_else(|| last_statement(text)).or_else(|| short_text(text))?,
     };
     Some(Found { span: clean.place_in(original, &found.span), ..found })
 }
@@ -231,15 +228,6 @@ fn code(text: &str) -> Option<Found> {
     let block = block.trim();
     let line = if block.starts_with(">>>") { block.lines().next_back()? } else { block };
     Found::part(text, line, FoundBy::Code).filter(|_| !line.contains('\n') && !is_prose(line))
-}
-
-/// `Option B`.
-fn option(text: &str) -> Option<Found> {
-    let (word, rest) = text.trim().split_once(' ')?;
-    let named = is_among(&word.to_lowercase(), "option|choice|选项|вариант|opción|opção");
-    let rest = rest.trim();
-    let letter = choice(rest).filter(|letter| named && !rest[letter.len()..].starts_with(' '))?;
-    Found::part(text, letter, FoundBy::Choice)
 }
 
 /// A text that is nothing but mathematics.

@@ -53,10 +53,7 @@ impl<'a> Lexer<'a> {
             self.wide_thousands(&mut digits);
         }
         let repeating = self.fraction(&mut digits);
-        let mut exponent = self.power_of_ten();
-        if self.spelling.wide && exponent == 0 {
-            exponent = self.power_with_letter();
-        }
+        let exponent = self.power_of_ten();
         let dots = digits.contains('.') && self.dots();
         self.push(Token::Number { digits, repeating, exponent, dots });
     }
@@ -153,22 +150,6 @@ impl<'a> Lexer<'a> {
         let Some((value, length)) = self.rest().strip_prefix(['e', 'E']).and_then(exponent) else { return 0 };
         self.at += 1 + length;
         value
-    }
-
-    /// The `x 10^3` of `1.5 x 10^3`: the letter can only be a sign of multiplication.
-    fn power_with_letter(&mut self) -> i64 {
-        let rest = self.rest().trim_start_matches(' ');
-        let after = rest.strip_prefix(['x', 'X']).map(|a| a.trim_start_matches(' '));
-        let Some(after) = after.and_then(|a| a.strip_prefix("10^")) else { return 0 };
-        let braced = after.starts_with('{');
-        let inside = &after[usize::from(braced)..];
-        match exponent(inside) {
-            Some((value, length)) if !braced || inside[length..].starts_with('}') => {
-                self.at = self.text.len() - inside.len() + length + usize::from(braced);
-                value
-            }
-            _ => 0,
-        }
     }
 
     /// Adds the groups of three digits that follow after thousands commas or thin spaces.

@@ -162,9 +162,6 @@ impl<'a> Lexer<'a> {
 
     /// The content of a text command: a separator, a function, one letter, or words.
     pub(super) fn text_in(&mut self, inside: &str) -> Result<(), Reason> {
-        if inside.contains('$') {
-            return self.text_with_math(inside);
-        }
         let inside = inside.trim().trim_matches(BLANK);
         // `and`, `cats and`
         let last = inside.rsplit_once(BLANK).unwrap_or(("", inside));
@@ -218,14 +215,6 @@ impl<'a> Lexer<'a> {
         self.push(token);
         if inside.ends_with(':') && self.tokens.len() == 1 {
             self.push(Token::Colon);
-        }
-        Ok(())
-    }
-
-    /// `\text{4 and $x$}`: the parts outside dollar signs are texts, those inside mathematics.
-    fn text_with_math(&mut self, inside: &str) -> Result<(), Reason> {
-        for (i, part) in inside.split('$').enumerate() {
-            if i % 2 == 1 { self.mathematics(part)? } else { self.text_in(part)? }
         }
         Ok(())
     }

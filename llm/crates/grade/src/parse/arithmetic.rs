@@ -41,13 +41,8 @@ impl Parser<'_> {
                 break;
             }
         }
-        // A number with its sign is a number.
-        if let [(Sign::Minus, Node::Number(number))] = &mut terms[..] {
-            let value = -std::mem::take(&mut number.value);
-            return Ok(Node::Number(Number { value, ..number.clone() }));
-        }
-        if let [(Sign::Plus, _)] = &terms[..] {
-            return Ok(terms.remove(0).1);
+        if let [(sign, _)] = terms[..] {
+            return Ok(signed(sign, terms.remove(0).1));
         }
         if let [(Sign::Plus, whole), (Sign::Minus, Node::Set(_))] = &terms[..]
             && matches!(whole, Node::Group(..) | Node::Set(_))
@@ -55,7 +50,7 @@ impl Parser<'_> {
             let points = terms.remove(1).1;
             return Ok(Node::Without(Box::new(terms.remove(0).1), Box::new(points)));
         }
-        Ok(common_unit(matrix::sum(terms, self.budget)?))
+        matrix::sum(terms, self.budget)
     }
 
     /// True if a factor begins here without a sign of multiplication.
@@ -149,10 +144,9 @@ impl Parser<'_> {
     }
 
     fn signed_factor(&mut self) -> Result<Node, Reason> {
-        match self.sign() {
-            None => self.factor(),
-            Some(sign) => Ok(Node::Sum(vec![(sign, self.factor()?)])),
-        }
+        let sign = self.sign();
+        let factor = self.factor()?;
+        Ok(sign.map_or(factor.clone(), |sign| signed(sign, factor)))
     }
 
     /// A factor after another without a sign: a product, or the fraction of a mixed number.
@@ -220,23 +214,15 @@ impl Parser<'_> {
     }
 }
 
-fn is_vector(node: &Node) -> bool {
-    matches!(node, Node::Symbol(name) if name.starts_with("vec ") || name == "nabla")
+/// A term with its sign; a number with it is a number.
+fn signed(sign: Sign, term: Node) -> Node {
+    match (sign, term) {
+        (Sign::Plus, term) => term,
+        (Sign::Minus, Node::Number(number)) => Node::Number(Number { value: -number.value, ..number }),
+        (sign, term) => Node::Sum(vec![(sign, term)]),
+    }
 }
 
-/// `2 + 3 \text{ cm}` is a length of 5 as a whole.
-fn common_unit(node: Node) -> Node {
-    let Node::Sum(mut terms) = node else { return node };
-    let plain = terms.len() > 1 && terms[..terms.len() - 1].iter().all(|(_, t)| !matches!(t, Node::Unit(..)));
-    match terms.pop() {
-        Some((sign, Node::Unit(value, unit))) if plain => {
-            terms.push((sign, *value));
-            Node::Unit(Box::new(Node::Sum(terms)), unit)
-        }
-        Some(last) => {
-            terms.push(last);
-            Node::Sum(terms)
-        }
-        None => Node::Sum(terms),
-    }
+fn is_vector(node: &Node) -> bool {
+    matches!(node, Node::Symbol(name) if name.starts_with("vec ") || name == "nabla")
 }

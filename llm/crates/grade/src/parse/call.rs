@@ -2,7 +2,7 @@
 
 use super::{Parser, unreadable};
 use crate::lex::Token;
-use crate::node::{Function, Node, Sign};
+use crate::node::{Function, Node};
 use crate::verdict::Reason;
 
 impl Parser<'_> {
@@ -62,10 +62,6 @@ impl Parser<'_> {
 
 /// `\sin^{-1}` is the inverse function; `\sin^2 x` the square of the sine.
 fn powered(function: Function, arguments: Vec<Node>, power: Option<Node>) -> Node {
-    let inverse = |power: &Node| match power {
-        Node::Sum(terms) => matches!(&terms[..], [(Sign::Minus, one)] if *one == Node::integer(1)),
-        other => *other == Node::integer(-1),
-    };
     let inverted = match function {
         Function::Sin => Some(Function::Arcsin),
         Function::Cos => Some(Function::Arccos),
@@ -73,7 +69,7 @@ fn powered(function: Function, arguments: Vec<Node>, power: Option<Node>) -> Nod
         _ => None,
     };
     match (power, inverted) {
-        (Some(power), Some(inverted)) if inverse(&power) => Node::Call(inverted, arguments),
+        (Some(power), Some(inverted)) if power == Node::integer(-1) => Node::Call(inverted, arguments),
         (Some(power), _) => Node::Power(Box::new(Node::Call(function, arguments)), Box::new(power)),
         (None, _) => Node::Call(function, arguments),
     }

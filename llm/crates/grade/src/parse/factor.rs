@@ -22,7 +22,6 @@ impl Parser<'_> {
                 node = match p.tokens.get(p.at - 1) {
                     Some(Token::Bang) => Node::Call(Function::Factorial, vec![node]),
                     Some(Token::Degree) => p.degrees(node)?,
-                    Some(Token::Circ) if p.after_degree_sign() => p.degrees(node)?,
                     Some(Token::Percent) => Node::Percent(Box::new(node)),
                     Some(Token::Prime) => primed(node),
                     Some(Token::Caret) => p.power(node)?,
@@ -35,12 +34,6 @@ impl Parser<'_> {
                 p.deepen(&node)?;
             }
         })
-    }
-
-    /// True if the `\circ` before this place stands after a number and ends the text.
-    fn after_degree_sign(&self) -> bool {
-        matches!(self.tokens.get(self.at.wrapping_sub(2)), Some(Token::Number { .. }))
-            && self.peek().is_none()
     }
 
     /// Refuses a chain such as `x!!!!...` that is as deep as nesting.
@@ -126,10 +119,6 @@ impl Parser<'_> {
             Some(Token::Symbol(first)) if self.wide && braced && self.ordinal(first) => {
                 self.at += 4;
                 return Ok(Node::Unit(Box::new(base), Unit::Noun(String::new())));
-            }
-            Some(Token::BraceClose) if self.wide && braced => {
-                self.at += 2;
-                return Ok(base);
             }
             _ => {}
         }

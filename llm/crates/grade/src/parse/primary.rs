@@ -66,23 +66,21 @@ impl Parser<'_> {
         }
     }
 
-    /// The real line, or the half of it that `\mathbb{R}^+` means.
+    /// The real line, or the half of it that `\mathbb{R}^+` and `\mathbb{R}^{-}` mean.
     fn reals(&mut self) -> Node {
-        let start = self.at;
-        if self.take(&Token::Caret) {
-            let braced = self.take(&Token::BraceOpen);
-            let half = match self.peek() {
-                Some(Token::Plus) => Some((Node::integer(0), Node::Infinity)),
-                Some(Token::Minus) => Some((Node::minus_infinity(), Node::integer(0))),
-                _ => None,
-            };
-            self.at += 1;
-            if let Some((low, high)) = half.filter(|_| !braced || self.take(&Token::BraceClose)) {
-                return Node::interval(low, high, (false, false));
-            }
-            self.at = start;
-        }
-        Node::interval(Node::minus_infinity(), Node::Infinity, (false, false))
+        let ahead = if self.peek_after(1) == Some(&Token::BraceOpen) { 2 } else { 1 };
+        let half = match self.peek_after(ahead).filter(|_| self.peek() == Some(&Token::Caret)) {
+            Some(Token::Plus) => Some((Node::integer(0), Node::Infinity)),
+            Some(Token::Minus) => Some((Node::minus_infinity(), Node::integer(0))),
+            _ => None,
+        };
+        let closed = ahead == 1 || self.peek_after(3) == Some(&Token::BraceClose);
+        let line = (Node::minus_infinity(), Node::Infinity);
+        let (low, high) = half.filter(|_| closed).map_or(line, |half| {
+            self.at += 2 * ahead;
+            half
+        });
+        Node::interval(low, high, (false, false))
     }
 
     fn absolute(&mut self) -> Result<Node, Reason> {
@@ -122,9 +120,9 @@ impl Parser<'_> {
         if name == "C"
             && let [Token::Underscore, rest @ ..] = &self.tokens[self.at..]
         {
-            let (n, after) = braced_number(rest);
+            let (n, after) = one_number(rest);
             if let (Some(n), Some(Token::Caret)) = (n, rest.get(after))
-                && let (Some(k), end) = braced_number(&rest[after + 1..])
+                && let (Some(k), end) = one_number(&rest[after + 1..])
             {
                 self.at += 1 + after + 1 + end;
                 return Ok(Node::Call(Function::Binomial, vec![number(&n)?, number(&k)?]));
@@ -194,7 +192,7 @@ impl Parser<'_> {
 }
 
 /// A whole number here, in braces or not, and the tokens that it takes.
-fn braced_number(tokens: &[Token]) -> (Option<Token>, usize) {
+fn one_number(tokens: &[Token]) -> (Option<Token>, usize) {
     match tokens {
         [number @ Token::Number { .. }, ..] => (Some(number.clone()), 1),
         [Token::BraceOpen, number @ Token::Number { .. }, Token::BraceClose, ..] => (Some(number.clone()), 3),
