@@ -147,13 +147,15 @@ impl EvaluationPoint {
         budget.spend(steps(x, p))?;
         match function {
             Function::Sin | Function::Cos | Function::Tan | Function::Cot | Function::Sec | Function::Csc => {
-                trigonometric(function, x, p)
+                by_cosine_and_sine(function, x.cos_sin(p)?, p)
             }
             Function::Arcsin => x.arcsin(p),
             Function::Arccos => right_angle_less(&x.arcsin(p)?, p),
             Function::Arctan => x.arctan(p),
             Function::Arccot => right_angle_less(&x.arctan(p)?, p),
-            Function::Sinh | Function::Cosh | Function::Tanh => hyperbolic(function, x, p),
+            Function::Sinh | Function::Cosh | Function::Tanh => {
+                by_cosine_and_sine(function, hyperbolic(x, p)?, p)
+            }
             Function::Ln => x.ln(p),
             Function::Log => {
                 let base = values.get(1).cloned().unwrap_or(Ball::float(10.0, p));
@@ -210,28 +212,21 @@ fn right_angle_less(x: &Ball, p: usize) -> Result<Ball, Reason> {
     Ball::pi(p)?.times(&Ball::float(0.5, p), p)?.minus(x, p)
 }
 
-fn trigonometric(function: Function, x: &Ball, p: usize) -> Result<Ball, Reason> {
-    let (cos, sin) = x.cos_sin(p)?;
+/// A function of the circle, or of the hyperbola, by its cosine and sine.
+fn by_cosine_and_sine(function: Function, (cos, sin): (Ball, Ball), p: usize) -> Result<Ball, Reason> {
     match function {
-        Function::Sin => Ok(sin),
-        Function::Cos => Ok(cos),
-        Function::Tan => sin.times(&cos.inverse(p)?, p),
+        Function::Sin | Function::Sinh => Ok(sin),
+        Function::Cos | Function::Cosh => Ok(cos),
+        Function::Tan | Function::Tanh => sin.times(&cos.inverse(p)?, p),
         Function::Cot => cos.times(&sin.inverse(p)?, p),
         Function::Sec => cos.inverse(p),
         _ => sin.inverse(p),
     }
 }
 
-fn hyperbolic(function: Function, x: &Ball, p: usize) -> Result<Ball, Reason> {
-    let (up, down) = (x.exp(p)?, x.negated().exp(p)?);
-    let half = Ball::float(0.5, p);
-    let sinh = up.minus(&down, p)?.times(&half, p)?;
-    let cosh = up.plus(&down, p)?.times(&half, p)?;
-    match function {
-        Function::Sinh => Ok(sinh),
-        Function::Cosh => Ok(cosh),
-        _ => sinh.times(&cosh.inverse(p)?, p),
-    }
+fn hyperbolic(x: &Ball, p: usize) -> Result<(Ball, Ball), Reason> {
+    let (up, down, half) = (x.exp(p)?, x.negated().exp(p)?, Ball::float(0.5, p));
+    Ok((up.plus(&down, p)?.times(&half, p)?, up.minus(&down, p)?.times(&half, p)?))
 }
 
 fn extreme(function: Function, values: &[Ball], p: usize) -> Result<Ball, Reason> {

@@ -12,20 +12,22 @@ pub(super) fn is_collection(node: &Node) -> bool {
         || (node.is_expression() && node.has_double_sign())
 }
 
-/// True if lists are the same, place by place. One place that differs decides over others without a verdict.
-pub(super) fn in_order(a: &[Node], b: &[Node], budget: &mut Budget) -> Result<bool, Reason> {
-    if a.len() != b.len() {
-        return Ok(false);
-    }
+/// `by` if a comparison finds it, which decides over others without a verdict; else the opposite.
+fn decided(found: impl Iterator<Item = Result<bool, Reason>>, by: bool) -> Result<bool, Reason> {
     let mut open = None;
-    for (x, y) in a.iter().zip(b) {
-        match same_node(x, y, budget) {
-            Ok(true) => {}
-            Ok(false) => return Ok(false),
+    for one in found {
+        match one {
+            Ok(equal) if equal == by => return Ok(by),
+            Ok(_) => {}
             Err(reason) => open = Some(reason),
         }
     }
-    open.map_or(Ok(true), Err)
+    open.map_or(Ok(!by), Err)
+}
+
+/// True if lists are the same, place by place.
+pub(super) fn in_order(a: &[Node], b: &[Node], budget: &mut Budget) -> Result<bool, Reason> {
+    Ok(a.len() == b.len() && decided(a.iter().zip(b).map(|(x, y)| same_node(x, y, budget)), false)?)
 }
 
 /// The members of a list or set, each double sign as two.
@@ -174,38 +176,25 @@ pub(super) fn matched(a: &[Node], b: &[Node], as_set: bool, budget: &mut Budget)
     }
     let mut free: Vec<&Node> = b.iter().collect();
     for x in a {
-        match position(x, &free, budget)? {
-            Some(at) => free.swap_remove(at),
-            None => return Ok(false),
-        };
+        let mut taken = None;
+        let all = free.iter().enumerate().map(|(i, y)| {
+            let equal = same_node(x, y, budget);
+            taken = taken.or((equal == Ok(true)).then_some(i));
+            equal
+        });
+        if !decided(all, true)? {
+            return Ok(false);
+        }
+        taken.into_iter().for_each(|at| _ = free.swap_remove(at));
     }
     Ok(true)
 }
 
+/// True if every member of one has a counterpart in the other. In a set, the set of 1 is another member than 1.
 fn covered(a: &[Node], b: &[Node], budget: &mut Budget) -> Result<bool, Reason> {
-    let mut open = None;
-    for x in a {
-        // In a set, the set of 1 is another member than 1.
-        let all: Vec<&Node> =
-            b.iter().filter(|y| matches!(x, Node::Set(_)) == matches!(y, Node::Set(_))).collect();
-        match position(x, &all, budget) {
-            Ok(Some(_)) => {}
-            Ok(None) => return Ok(false),
-            Err(reason) => open = Some(reason),
-        }
-    }
-    open.map_or(Ok(true), Err)
-}
-
-/// The place of a counterpart of `x` in `list`.
-fn position(x: &Node, list: &[&Node], budget: &mut Budget) -> Result<Option<usize>, Reason> {
-    let mut open = None;
-    for (i, y) in list.iter().enumerate() {
-        match same_node(x, y, budget) {
-            Ok(true) => return Ok(Some(i)),
-            Ok(false) => {}
-            Err(reason) => open = Some(reason),
-        }
-    }
-    open.map_or(Ok(None), Err)
+    let is_set = |n: &Node| matches!(n, Node::Set(_));
+    let mut has_counterpart = |x: &Node| {
+        decided(b.iter().filter(|y| is_set(x) == is_set(y)).map(|y| same_node(x, y, budget)), true)
+    };
+    decided(a.iter().map(|x| has_counterpart(x)), false)
 }

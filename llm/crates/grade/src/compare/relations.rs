@@ -2,7 +2,7 @@
 
 use super::{collections, names, same as same_node, solutions};
 use crate::budget::Budget;
-use crate::node::{Node, Relation, Sign};
+use crate::node::{Node, Relation};
 use crate::rules::Rule;
 use crate::scalar;
 use crate::verdict::Reason;
@@ -247,58 +247,32 @@ fn equations((f, x): (&Node, &Node), (g, y): (&Node, &Node), budget: &mut Budget
     if scalar::proportional(&p, &q, false, budget)? {
         return Ok(budget.uses(Rule::Scaled));
     }
-    if !budget.allows(Rule::EquivalentEquation) {
-        return Ok(false);
-    }
-    let (Some((p, _)), Some((q, _))) = (fraction(&p, budget), fraction(&q, budget)) else { return Ok(false) };
-    Ok(scalar::proportional(&p, &q, false, budget)? && budget.uses(Rule::EquivalentEquation))
+    Ok(budget.allows(Rule::EquivalentEquation)
+        && scalar::proportional(&numerator(p), &numerator(q), false, budget)?
+        && budget.uses(Rule::EquivalentEquation))
 }
 
-/// Numerator and denominator of a sum of fractions over their common denominator, which is `None` for 1.
-fn fraction(node: &Node, budget: &mut Budget) -> Option<(Node, Option<Node>)> {
-    budget.spend(8).ok()?;
-    let product = |parts: Vec<Node>| {
-        (!parts.is_empty()).then(|| Node::Product(parts.into_iter().map(|p| (false, p)).collect()))
-    };
-    match node {
-        Node::Product(factors) => {
-            let (mut above, mut below) = (Vec::new(), Vec::new());
-            for (divides, factor) in factors {
-                let (top, bottom) = fraction(factor, budget)?;
-                if *divides {
-                    below.push(top);
-                    above.extend(bottom);
-                } else {
-                    above.push(top);
-                    below.extend(bottom);
+/// A sum of fractions times their denominators, each of which counts once.
+fn numerator(node: Node) -> Node {
+    fn add(node: &Node, found: &mut Vec<(bool, Node)>) {
+        match node {
+            Node::Sum(terms) => terms.iter().for_each(|(_, term)| add(term, found)),
+            Node::Product(factors) => {
+                for (divides, factor) in factors {
+                    let below = (false, factor.clone());
+                    if *divides && !found.contains(&below) {
+                        found.push(below);
+                    }
+                    add(factor, found);
                 }
             }
-            Some((product(above).unwrap_or(Node::integer(1)), product(below)))
+            _ => {}
         }
-        Node::Sum(terms) if terms.len() <= 8 => {
-            let parts: Vec<(Sign, Node, Option<Node>)> = terms
-                .iter()
-                .map(|(sign, n)| fraction(n, budget).map(|(top, bottom)| (*sign, top, bottom)))
-                .collect::<Option<_>>()?;
-            // Fractions with one denominator keep it.
-            let same =
-                |(_, _, bottom): &(Sign, Node, Option<Node>)| bottom.is_some() && *bottom == parts[0].2;
-            if parts.iter().all(same) {
-                let terms = parts.iter().map(|(sign, top, _)| (*sign, top.clone())).collect();
-                return Some((Node::Sum(terms), parts[0].2.clone()));
-            }
-            let over = |skip: usize| {
-                let others = parts.iter().enumerate().filter(move |(j, _)| *j != skip);
-                others.filter_map(|(_, part)| part.2.clone()).collect::<Vec<_>>()
-            };
-            let terms = parts.iter().enumerate().map(|(i, (sign, top, _))| {
-                let all = std::iter::once(top.clone()).chain(over(i)).collect();
-                (*sign, product(all).unwrap_or(Node::integer(1)))
-            });
-            Some((Node::Sum(terms.collect()), product(over(usize::MAX))))
-        }
-        other => Some((other.clone(), None)),
     }
+    let mut factors = Vec::new();
+    add(&node, &mut factors);
+    factors.push((false, node));
+    Node::Product(factors)
 }
 
 fn inequalities(

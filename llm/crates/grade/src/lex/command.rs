@@ -5,6 +5,17 @@ use super::{Lexer, Token, shown, unreadable};
 use crate::node::Relation;
 use crate::units;
 use crate::verdict::Reason;
+use crate::words::is_among;
+
+/// Sizes of brackets.
+const SIZES: &str = "left|right|middle|big|Big|bigg|Bigg|bigl|bigr|Bigl|Bigr|biggl|biggr|Biggl|Biggr";
+/// The look of something, not its meaning.
+const LOOKS: &str = "quad|qquad|displaystyle|textstyle|scriptstyle|limits|nolimits|thinspace|medspace|thickspace|\
+    enspace|hline|boldsymbol|mathbf|bm|mathit|pmb|bf|rm|it|boxed|fbox|dollar|nonumber|notag|hfill|large|Large|LARGE|\
+    small|normalsize|strut|noindent|centering|allowbreak|nobreak|relax|underline|bold|mathop";
+/// Commands whose braces hold a text.
+const TEXTS: &str =
+    "text|mbox|textbf|textit|textrm|mathrm|operatorname|hbox|textnormal|mathsf|texttt|textsf|emph";
 
 impl Lexer<'_> {
     pub(super) fn command(&mut self) -> Result<(), Reason> {
@@ -15,9 +26,7 @@ impl Lexer<'_> {
             return self.escape();
         }
         match name {
-            // Sizes of brackets.
-            "left" | "right" | "middle" | "big" | "Big" | "bigg" | "Bigg" | "bigl" | "bigr" | "Bigl"
-            | "Bigr" | "biggl" | "biggr" | "Biggl" | "Biggr" => {
+            _ if is_among(name, SIZES) => {
                 self.take(".");
                 self.take_brace_of_rows();
             }
@@ -25,19 +34,12 @@ impl Lexer<'_> {
             "mathbf" | "bm" | "boldsymbol" | "bold" if is_unit_vector(self.rest()) => {
                 self.push(Token::Accent("vec"));
             }
-            // The look of something, not its meaning.
-            "quad" | "qquad" | "displaystyle" | "textstyle" | "scriptstyle" | "limits" | "nolimits"
-            | "thinspace" | "medspace" | "thickspace" | "enspace" | "hline" | "boldsymbol" | "mathbf"
-            | "bm" | "mathit" | "pmb" | "bf" | "rm" | "it" | "boxed" | "fbox" | "dollar" | "nonumber"
-            | "notag" | "hfill" | "large" | "Large" | "LARGE" | "small" | "normalsize" | "strut"
-            | "noindent" | "centering" | "allowbreak" | "nobreak" | "relax" | "underline" | "bold"
-            | "mathop" => {}
+            _ if is_among(name, LOOKS) => {}
             // Here the braces are no part of the answer.
             "hspace" | "vspace" | "color" | "phantom" | "hphantom" | "vphantom" | "label" | "tag" => {
                 self.braced();
             }
-            "text" | "mbox" | "textbf" | "textit" | "textrm" | "mathrm" | "operatorname" | "hbox"
-            | "textnormal" | "mathsf" | "texttt" | "textsf" | "emph" => {
+            _ if is_among(name, TEXTS) => {
                 let inside = self.needed(name)?;
                 if self.is_upright_symbol(inside) {
                     return self.mathematics(inside);

@@ -104,6 +104,22 @@ impl Token {
     pub(super) fn separates(&self) -> bool {
         matches!(self, Token::Separator | Token::And | Token::Or)
     }
+
+    /// True if a factor begins with it.
+    pub(super) fn begins_factor(&self) -> bool {
+        use Token::*;
+        matches!(
+            self,
+            Number { .. } | Symbol(_) | Token::Function(_) | Pi | Euler | Imaginary | Infinity | Text(_)
+        ) || matches!(self, Frac | Root | Binom | Accent(_) | Naming(_) | Operator(_) | BraceOpen | Open(_))
+            || matches!(self, Token::Logic(crate::node::Logic::Not) | Reals | Dots | MatrixOpen(_))
+    }
+
+    /// True if it ends what a bracket, a brace or a cell holds.
+    pub(super) fn closes(&self) -> bool {
+        use Token::*;
+        matches!(self, Close(_) | BraceClose | Cell | RowEnd | MatrixClose | RowsClose)
+    }
 }
 
 /// The choice among several ways to read a mark.

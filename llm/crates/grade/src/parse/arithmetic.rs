@@ -8,7 +8,7 @@ use super::number::mixed;
 use super::{Parser, unreadable};
 use crate::lex::Token;
 use crate::matrix;
-use crate::node::{Logic, Node, Number, Sign};
+use crate::node::{Node, Number, Sign};
 use crate::units::Unit;
 use crate::verdict::Reason;
 
@@ -60,29 +60,7 @@ impl Parser<'_> {
             // A modulus in brackets belongs to the whole relation.
             Some(Token::Open('(')) => !self.at_modulus(1),
             Some(Token::Open('[')) => !self.closes_backwards(),
-            Some(
-                Token::Number { .. }
-                | Token::Symbol(_)
-                | Token::Function(_)
-                | Token::Pi
-                | Token::Euler
-                | Token::Imaginary
-                | Token::Infinity
-                | Token::Frac
-                | Token::Root
-                | Token::Binom
-                | Token::Accent(_)
-                | Token::Naming(_)
-                | Token::Operator(_)
-                | Token::Logic(Logic::Not)
-                | Token::Text(_)
-                | Token::Open(_)
-                | Token::BraceOpen
-                | Token::Reals
-                | Token::Dots
-                | Token::MatrixOpen(_),
-            ) => true,
-            _ => false,
+            other => other.is_some_and(Token::begins_factor),
         }
     }
 

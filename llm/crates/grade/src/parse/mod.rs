@@ -150,15 +150,9 @@ impl Parser<'_> {
             }
             match self.peek() {
                 None => return Ok((items, and_only)),
-                Some(
-                    Token::Implies
-                    | Token::Close(_)
-                    | Token::BraceClose
-                    | Token::Cell
-                    | Token::RowEnd
-                    | Token::MatrixClose
-                    | Token::RowsClose,
-                ) if !self.opens_backwards() => return Ok((items, and_only)),
+                Some(token) if (*token == Token::Implies || token.closes()) && !self.opens_backwards() => {
+                    return Ok((items, and_only));
+                }
                 _ if !items.is_empty() && !any => return Ok((items, and_only)),
                 _ => {
                     and_only &= and || items.is_empty();
