@@ -53,7 +53,7 @@ named! {
 
 impl Kind {
     /// True for kinds whose answers have a value that arithmetic alone compares.
-    pub(super) fn is_value(self) -> bool {
+    pub fn is_value(self) -> bool {
         use Kind::{Application, Differential, Expression, Name, Number};
         matches!(self, Number | Expression | Application | Differential | Name)
     }

@@ -37,8 +37,7 @@ macro_rules! named {
 }
 pub(crate) use named;
 
-/// Declares an enum and a function that finds a variant of it by its name in the code; `find!` defines the function
-/// alone.
+/// Declares an enum and a function that finds a variant of it by its name in the code.
 macro_rules! coded {
     ($(#[$on:meta])* $type:ident by $find:ident: $($name:ident)+) => {
         $(#[$on])*
@@ -50,6 +49,20 @@ macro_rules! coded {
     };
 }
 pub(crate) use coded;
+
+/// Declares an enum of which `plain` finds the variants without a value by their names.
+macro_rules! tokens {
+    ($(#[$on:meta])* $type:ident by $find:ident: $($name:ident)+; $($more:tt)+) => {
+        $(#[$on])*
+        #[derive(Clone, Debug, PartialEq)]
+        pub(crate) enum $type {
+            $($name,)+
+            $($more)+
+        }
+        crate::named::find! { $find $type: $($name)+ }
+    };
+}
+pub(crate) use tokens;
 
 macro_rules! find {
     ($find:ident $type:ident: $($name:ident)+) => {

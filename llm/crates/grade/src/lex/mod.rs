@@ -8,6 +8,7 @@ mod signs;
 mod tests;
 mod word;
 
+use super::named::tokens;
 use super::node::{Function, Logic, Relation};
 use super::rules::{Rule, Rules};
 use super::verdict::{Reason, unreadable};
@@ -15,30 +16,18 @@ use super::verdict::{Reason, unreadable};
 pub(super) use number::plain_number;
 pub(super) use signs::{function, spelled_symbol};
 
-/// A word or sign for the parser.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Token {
-    /// Digits with at most one point, the repeating digits after it, a power of ten (`1.5e3`), and true if dots
-    /// follow.
-    Number {
-        digits: String,
-        repeating: String,
-        exponent: i64,
-        dots: bool,
-    },
+tokens! {
+    /// A word or sign for the parser. `Choose` and `Over` stand between their arguments; `Separator` is also `\|`;
+    /// `Cross` is `\times`, which of two vectors is another product than `\cdot`; `Circ` is degrees as a power and
+    /// composition elsewhere; the answer stands after `Implies`; `Modulus` is the class of a number, and `Remainder`
+    /// what a division leaves, or the class; `RowsOpen` begins `cases`, `aligned` and the like.
+    Token by plain: And Bang Bar Binom BraceClose BraceOpen Caret Cell Choose Circ Colon Cross Degree Divide Dots Euler Frac
+    Imaginary Implies Infinity Intersection MatrixClose Minus MinusPlus Modulus Or Over Percent Pi Plus PlusMinus Prime
+    Reals Remainder Root RowEnd RowsClose RowsOpen Separator Times Underscore Union Without;
+    /// Digits with at most one point, the repeating digits after it, a power of ten (`1.5e3`), and true if dots follow.
+    Number { digits: String, repeating: String, exponent: i64, dots: bool },
     Symbol(String),
     Function(Function),
-    Pi,
-    Euler,
-    Imaginary,
-    Infinity,
-    Frac,
-    Root,
-    Binom,
-    /// `{n \choose k}`, between its arguments.
-    Choose,
-    /// `{a \\over b}`, between its arguments.
-    Over,
     /// `\hat` and the like, which change the meaning of a symbol.
     Accent(&'static str),
     /// `\angle` and the like, before the letters that they name.
@@ -51,50 +40,9 @@ pub(super) enum Token {
     Open(char),
     /// The closing counterparts: `)`, `]`, `}`, `>`, `f`, `c`.
     Close(char),
-    BraceOpen,
-    BraceClose,
-    Bar,
-    /// `\|`.
-    Separator,
-    And,
-    Or,
-    Colon,
-    Dots,
-    Plus,
-    Minus,
-    PlusMinus,
-    MinusPlus,
-    Times,
-    /// `\times`, which of two vectors is another product than `\cdot`.
-    Cross,
-    Divide,
-    Caret,
-    Underscore,
-    Bang,
-    Degree,
-    Percent,
-    Prime,
     Relation(Relation),
-    Union,
-    Intersection,
-    Without,
-    Reals,
     /// A matrix; `true` for a determinant.
     MatrixOpen(bool),
-    MatrixClose,
-    /// The rows of `cases`, `aligned` and the like.
-    RowsOpen,
-    RowsClose,
-    Cell,
-    RowEnd,
-    /// `\circ`: degrees as a power, composition elsewhere.
-    Circ,
-    /// `\Rightarrow`, `\therefore`: the answer stands after it.
-    Implies,
-    /// `\pmod`, `mod`: the class of a number.
-    Modulus,
-    /// `\bmod`: what a division leaves, or the class as above.
-    Remainder,
     /// `\sum`, `\prod`, `\det`.
     Operator(&'static str),
 }

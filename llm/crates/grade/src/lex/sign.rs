@@ -1,5 +1,8 @@
 //! Single characters that are neither letters nor digits of plain ASCII.
 
+use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::char::is_combining_mark;
+
 use super::signs::sign;
 use super::{Lexer, Token, plain_number, unreadable};
 use crate::rules::Rule;
@@ -7,11 +10,10 @@ use crate::verdict::Reason;
 use crate::words;
 
 /// Numerator and denominator of `½` and its like.
-fn vulgar_fraction(c: char) -> Option<(&'static str, &'static str)> {
-    const SIGNS: &str = "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅐⅛⅜⅝⅞⅑⅒";
-    const VALUES: &str = "1/2 1/3 2/3 1/4 3/4 1/5 2/5 3/5 4/5 1/6 5/6 1/7 1/8 3/8 5/8 7/8 1/9 1/10";
-    let at = SIGNS.chars().position(|sign| sign == c)?;
-    VALUES.split(' ').nth(at)?.split_once('/')
+fn vulgar_fraction(c: char) -> Option<(String, String)> {
+    let parts: String = std::iter::once(c).nfkd().collect();
+    let (top, bottom) = parts.split_once('⁄')?;
+    (!top.is_empty() && !bottom.is_empty()).then(|| (top.to_owned(), bottom.to_owned()))
 }
 
 /// The digit or sign that a raised or lowered character stands for.
@@ -38,7 +40,7 @@ impl Lexer<'_> {
         }
         self.at += c.len_utf8();
         if let Some((top, bottom)) = vulgar_fraction(c) {
-            [Token::Frac, plain_number(top), plain_number(bottom)]
+            [Token::Frac, plain_number(&top), plain_number(&bottom)]
                 .into_iter()
                 .for_each(|part| self.push(part));
             return Ok(());
@@ -110,7 +112,7 @@ impl Lexer<'_> {
 
     /// A word of another script: a connective, a unit or a noun after a number.
     pub(super) fn foreign_word(&mut self) -> Result<(), Reason> {
-        let word = self.take_while(|c| c.is_alphabetic() || is_mark(c));
+        let word = self.take_while(|c| c.is_alphabetic() || is_combining_mark(c));
         if let Some(joins) = words::connective(word) {
             self.push(super::word::joined_by(joins));
             return Ok(());
@@ -122,13 +124,4 @@ impl Lexer<'_> {
         self.push(if crate::units::is_percent(word) { Token::Percent } else { Token::Text(word.to_owned()) });
         Ok(())
     }
-}
-
-/// A combining sign, as vowels of Hindi and Arabic are.
-fn is_mark(c: char) -> bool {
-    matches!(
-        c,
-        '\u{0300}'..='\u{036f}' | '\u{0900}'..='\u{0903}' | '\u{093a}'..='\u{094f}'
-            | '\u{0610}'..='\u{061a}' | '\u{064b}'..='\u{065f}'
-    )
 }

@@ -3,13 +3,9 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use super::Token;
-use crate::named::find;
+use super::{Token, plain};
 use crate::node::{self, Function, logic, relation};
 
-find! { plain Token: Bang Bar Binom BraceClose BraceOpen Caret Cell Choose Circ Cross Colon Degree Divide Dots Frac
-Imaginary Implies Infinity Intersection Minus MinusPlus Modulus Over Percent Pi Plus PlusMinus Prime Reals Remainder Root
-Separator Times Underscore Union Without }
 fn token(name: &'static str) -> Option<Token> {
     let Some((kind, argument)) = name.split_once(':') else { return plain(name) };
     Some(match kind {
