@@ -3,22 +3,20 @@
 use super::*;
 use crate::answer::Answer;
 use crate::rules::Rules;
-use crate::tests::{agree, budget, cases, read};
+use crate::tests::{budget, hold, read};
 
 #[test]
 fn pairs_are_judged_by_their_rules() {
-    let all = cases(include_str!("verdicts.tsv"));
-    assert_eq!(all.len(), 237);
-    agree(all.iter().map(|(section, fields)| {
-        let rules = match section.split(':').next() {
-            Some("strict") => Rules::STRICT,
-            Some("lenient") => Rules::LENIENT,
+    hold(include_str!("verdicts.tsv"), 237, |name, fields| {
+        let rules = match name {
+            "strict" => Rules::STRICT,
+            "lenient" => Rules::LENIENT,
             _ => Rules::NONE,
         };
         let [own, other] = [&fields[0], &fields[1]].map(|text| Answer::read_by(text, rules));
         let found = own.compare(&other).to_string();
-        (found == fields[2], format!("{section}: {fields:?}: {found}"))
-    }));
+        (found == fields[2], found)
+    });
 }
 
 /// The words of a step on a text, as `names.tsv` writes them.
@@ -47,12 +45,10 @@ fn step(name: &str, text: &Node, other: Option<&Node>) -> String {
 
 #[test]
 fn names_and_what_carries_them_are_reported_as_the_table_says() {
-    let all = cases(include_str!("names.tsv"));
-    assert_eq!(all.len(), 76);
-    agree(all.iter().map(|(section, fields)| {
+    hold(include_str!("names.tsv"), 76, |name, fields| {
         let (texts, said) = fields.split_at(fields.len() - 1);
         let nodes: Vec<Node> = texts.iter().map(|text| read(text)).collect();
-        let found = step(section.split(':').next().unwrap_or(""), &nodes[0], nodes.get(1));
-        (found == said[0], format!("{section}: {fields:?}: {found}"))
-    }));
+        let found = step(name, &nodes[0], nodes.get(1));
+        (found == said[0], found)
+    });
 }

@@ -138,22 +138,14 @@ fn no_case_is_slow_however_large() {
     assert!(slowest.0 < Duration::from_secs(2), "{slowest:?}");
 }
 
-fn parts(row: &'static str) -> Vec<&'static str> {
-    row.split('·').collect()
-}
-
-/// Pieces of LaTeX, so that random strings of them reach beyond the lexer.
-static PIECES: LazyLock<Vec<&str>> = LazyLock::new(|| {
-    parts(
-        "1·2·3·10·0·7.5·0.333333·x·y·n·e·i·\\pi·+·-·*·/·^·_·!·(·)·[·]·{·}·,·;·=·<·\\le ·>·\\frac·\\frac{1}{2}·\
-     \\sqrt·\\sqrt[3]·\\sin ·\\ln ·\\log_·\\binom·|·\\pm ·\\cup ·\\infty ·\\{·\\}·\\text{·\\text{ cm}·\
-     ^\\circ ·\\%·%·\\left(·\\right)·\\begin{pmatrix}·\\end{pmatrix}·&·\\\\·\\lfloor ·\\rfloor · ·\\cdot ·\
-     \\in ·\\setminus ·\\overline{3}·.·1e5·'·f(x)=·x=·\\mathbb{R}·é·\u{221a}·\\boxed{·$·\\·gcd(",
-    )
+/// Pieces of LaTeX, so that random strings of them reach beyond the lexer; forms of expressions; their atoms.
+static PIECES: LazyLock<[Vec<&str>; 3]> = LazyLock::new(|| {
+    let mut lines = include_str!("pieces.txt").lines().map(|line| line.split('·').collect());
+    [(); 3].map(|()| lines.next().unwrap())
 });
 
 fn latex() -> impl Strategy<Value = String> {
-    proptest::collection::vec(proptest::sample::select(PIECES.clone()), 0..24)
+    proptest::collection::vec(proptest::sample::select(PIECES[0].clone()), 0..24)
         .prop_map(|parts| parts.concat())
 }
 
@@ -193,23 +185,14 @@ proptest! {
     }
 }
 
-static FORMS: LazyLock<Vec<&str>> = LazyLock::new(|| {
-    parts(
-        "@+@·@-@·@@·@/@·(@)·@^{@}·\\frac{@}{@}·\\sqrt{@}·\\sqrt[3]{@}·\\sin(@)·\\ln(@)·|@|·(@,@)·[@,@)·@,@·\
-     \\{@,@\\}·@=@·x=@·@<@·@\\pm @·\\left\\lfloor @\\right\\rfloor·\\begin{pmatrix}@\\\\@\\end{pmatrix}·\
-     (@,@)\\cup(@,@)·\\binom{@}{@}",
-    )
-});
-static ATOMS: LazyLock<Vec<&str>> =
-    LazyLock::new(|| parts("1·2·7·0·x·y·n·\\pi·e·i·0.5·12!·10^9·3^\\circ·50\\%·\\infty"));
-
 /// Adds a well-formed expression of at most this depth.
 fn expression(next: &mut impl FnMut(usize) -> usize, depth: usize, out: &mut String) {
+    let [_, forms, atoms] = &*PIECES;
     if depth == 0 || next(4) == 0 {
-        *out += ATOMS[next(ATOMS.len())];
+        *out += atoms[next(atoms.len())];
         return;
     }
-    for (i, part) in FORMS[next(FORMS.len())].split('@').enumerate() {
+    for (i, part) in forms[next(forms.len())].split('@').enumerate() {
         if i > 0 {
             expression(next, depth - 1, out);
         }
@@ -241,7 +224,7 @@ fn ten_million_inputs_panic_nowhere_and_none_is_slow() {
             for _ in 0..next(16) {
                 match next(20) {
                     0 => text.push(char::from_u32(next(0x3000) as u32).unwrap_or(' ')),
-                    _ => text += PIECES[next(PIECES.len())],
+                    _ => text += PIECES[0][next(PIECES[0].len())],
                 }
             }
             text
