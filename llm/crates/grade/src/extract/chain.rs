@@ -5,7 +5,11 @@ use std::ops::Range;
 
 use super::environments::inside_of_rows;
 use super::found::place_of;
-use crate::lex::{function, spelled_symbol};
+use crate::budget::Budget;
+use crate::lex::{Spelling, function, spelled_symbol};
+use crate::node::{Function, Node};
+use crate::parse::{is_label, parse};
+use crate::rules::Rules;
 use crate::units;
 use crate::words;
 
@@ -209,41 +213,27 @@ pub(super) fn symbols(text: &str) -> BTreeSet<String> {
     found
 }
 
-/// True for what only names something: `x`, `x_1`, `AB`, `\angle A`, `f(2)`, `(x, y)`, `|AB|`, `\text{total}`.
+/// True for what only names something: `x`, `x_1`, `AB`, `\angle A`, `f(2)`, `(x, y)`, `|AB|`.
 fn is_name(side: &str) -> bool {
-    let mut rest = side.trim();
-    for mark in
-        ["m\\angle", "\\angle", "\\triangle", "\\vec", "\\overline", "\\mathbf", "\\bold", "\\boldsymbol"]
-    {
-        rest = rest.strip_prefix(mark).unwrap_or(rest).trim_start();
-    }
-    let letters = |text: &str| {
-        let plain =
-            text.chars().all(|c| c.is_alphabetic() || matches!(c, ' ' | ',' | ';' | '{' | '}' | '\''));
-        plain && text.contains(char::is_alphabetic)
-    };
-    for (open, close) in [('(', ')'), ('|', '|'), ('[', ']'), ('{', '}')] {
-        if let Some(inside) = rest.strip_prefix(open).and_then(|r| r.strip_suffix(close)) {
-            return letters(inside) && !inside.contains(open);
+    let letter = |n: &Node| matches!(n, Node::Symbol(name) if !name.contains(' '));
+    let names = |node: &Node| match node {
+        Node::Words(_) | Node::Euler | Node::Imaginary => false,
+        Node::Pi => true,
+        Node::Call(Function::Abs, inner) if side.starts_with('|') => {
+            letter(&inner[0]) || inner[0].letters().is_some()
         }
-    }
-    let stem = rest.trim_start_matches('\\');
-    let end = stem.find(|c: char| !c.is_alphabetic()).unwrap_or(stem.len());
-    let (name, more) = stem.split_at(end);
-    let capitals = name.chars().all(char::is_uppercase);
-    if name.is_empty() || !(name.chars().count() == 1 || capitals || rest.starts_with('\\')) {
-        return false;
-    }
-    let more = more.trim_start_matches('\'').trim();
-    let more = match more.strip_prefix('_') {
-        Some(braced) if braced.starts_with('{') => braced.split_once('}').map_or("", |(_, after)| after),
-        Some(bare) => bare.get(1..).unwrap_or(""),
-        None => more,
+        Node::Apply(name, _) => name.starts_with('\\') || name.chars().count() == 1,
+        // `p(p + 1)`
+        Node::Product(factors) if side.ends_with(')') => {
+            matches!(&factors[..], [(false, Node::Symbol(f)), _] if is_label(node, true) || "pqQS".contains(f))
+        }
+        other => {
+            let points = |all: Vec<&str>| all.iter().all(|name| name.starts_with(char::is_uppercase));
+            is_label(other, false) || other.letters().is_some_and(points)
+        }
     };
-    let more = more.strip_prefix("^{-1}").unwrap_or(more).trim_start_matches("\\left").trim();
-    let function = "fghpqPFGHQS".contains(name);
-    more.is_empty()
-        || more.starts_with('(') && more.ends_with(')') && (function || letters(&more[1..more.len() - 1]))
+    let reading = parse(side, Spelling::STRICT, &mut Budget::new(Rules::STRICT));
+    reading.is_ok_and(|reading| names(&reading.node))
 }
 
 /// The answer that the formula in a range of a text states. `None` for an empty one.

@@ -34,19 +34,8 @@ impl Parser<'_> {
 
     fn call_arguments(&mut self) -> Result<Vec<Node>, Reason> {
         match self.peek() {
-            Some(Token::Open('(' | '[' | '{')) => {
-                self.at += 1;
-                let bars = std::mem::take(&mut self.bars);
-                let items = self.items()?;
-                self.bars = bars;
-                if !matches!(self.peek(), Some(Token::Close(')' | ']' | '}'))) {
-                    return unreadable("a bracket that is not closed");
-                }
-                self.at += 1;
-                Ok(items)
-            }
-            Some(Token::BraceOpen) => match self.nested(Self::braces)? {
-                Node::Set(items) => Ok(items),
+            Some(Token::Open('(' | '[' | '{') | Token::BraceOpen) => match self.nested(Self::primary)? {
+                Node::Set(items) | Node::Group(_, items, _) => Ok(items),
                 one => Ok(vec![one]),
             },
             _ => {

@@ -82,6 +82,33 @@ fn conditions(items: &[Node]) -> bool {
     })
 }
 
+/// True for what only names something: `x`, `x_{0}`, `f(x)`, `f'(x)`, `f^{-1}(x)`, `(x, y)`, `B^{-1}`, a text; `y(x)` if a
+/// bracket ends it.
+pub(super) fn is_label(node: &Node, bracketed: bool) -> bool {
+    let name = |n: &Node| matches!(n, Node::Symbol(_) | Node::Euler | Node::Imaginary | Node::Words(_));
+    let plain = |n: &Node| match n {
+        Node::Product(factors) => {
+            factors.iter().all(|(divides, n)| !divides && (name(n) || n.as_integer().is_some()))
+        }
+        one => name(one) || matches!(one, Node::Number(_)),
+    };
+    match node {
+        Node::Group('(', items, ')') => items.iter().all(plain) && items.iter().any(|n| n.has_symbols()),
+        Node::Apply(f, items) => !f.contains(['\\', '/']) && items.iter().all(plain),
+        Node::Call(Function::Max | Function::Min, items) => items.iter().all(plain),
+        Node::Product(factors) => match &factors[..] {
+            [(false, Node::Symbol(_)), (false, Node::Group('(', items, ')'))] => items.iter().all(plain),
+            [(false, Node::Symbol(_)), (false, one)] => bracketed && plain(one),
+            _ => false,
+        },
+        Node::Power(base, power) => {
+            let inverse = **power == Node::integer(-1);
+            inverse && matches!(&**base, Node::Symbol(name) if name.starts_with(char::is_uppercase))
+        }
+        other => name(other),
+    }
+}
+
 impl Parser<'_> {
     fn peek(&self) -> Option<&Token> {
         self.tokens.get(self.at)
@@ -181,7 +208,8 @@ impl Parser<'_> {
         self.at += usize::from(self.wide && leading);
         let start = self.at;
         let first = self.ratio()?;
-        let mut label = self.is_label(start, self.at);
+        let bracketed = self.tokens[start..self.at].last() == Some(&Token::Close(')'));
+        let mut label = is_label(&first, bracketed);
         let mut rest = Vec::new();
         // `\text{Answer}: 5`
         if self.peek() == Some(&Token::Colon) && matches!(first, Node::Words(_)) {
@@ -247,59 +275,6 @@ impl Parser<'_> {
             });
         }
         Ok(self.clock(start).unwrap_or(Node::Ratio(parts)))
-    }
-
-    /// True if these tokens only name something: `x`, `x_{0}`, `f(x)`, `f'(x)`, `f(x, y)`, `(x, y)`, `\angle A`, a
-    /// text.
-    fn is_label(&self, start: usize, end: usize) -> bool {
-        let tokens = &self.tokens[start..end];
-        let name =
-            |t: &Token| matches!(t, Token::Symbol(_) | Token::Euler | Token::Imaginary | Token::Text(_));
-        let inside = |t: &Token| {
-            name(t)
-                || t.separates()
-                || matches!(
-                    t,
-                    Token::Number { .. } | Token::BraceOpen | Token::BraceClose | Token::Underscore
-                )
-        };
-        let arguments = |tokens: &[Token]| match tokens {
-            [Token::Open('('), middle @ .., Token::Close(')')] => middle.iter().all(inside),
-            _ => false,
-        };
-        let tokens = match tokens {
-            [Token::Accent(_), Token::BraceOpen, name, Token::BraceClose] => std::slice::from_ref(name),
-            [Token::Accent(_), rest @ ..] => rest,
-            other => other,
-        };
-        let [first, rest @ ..] = tokens else { return false };
-        if *first == Token::Open('(') {
-            return arguments(tokens) && rest.iter().any(name);
-        }
-        if !name(first) && !matches!(first, Token::Function(Function::Max | Function::Min)) {
-            return false;
-        }
-        match rest {
-            [] => true,
-            [Token::Prime, more @ ..] => more.is_empty() || more == [Token::Prime] || arguments(more),
-            [Token::Underscore, index @ ..] => {
-                let braced = matches!(index, [Token::BraceOpen, .., Token::BraceClose]);
-                braced && !index[1..index.len() - 1].contains(&Token::BraceClose) || index.len() == 1
-            }
-            // `f^{-1}(x)`, `B^{-1}`
-            [
-                Token::Caret,
-                Token::BraceOpen,
-                Token::Minus,
-                Token::Number { digits, .. },
-                Token::BraceClose,
-                more @ ..,
-            ] => {
-                let capital = matches!(first, Token::Symbol(name) if name.starts_with(char::is_uppercase));
-                arguments(more) || more.is_empty() && digits == "1" && capital
-            }
-            _ => arguments(rest),
-        }
     }
 
     /// Sets joined by union, intersection and difference.

@@ -49,15 +49,10 @@ impl Parser<'_> {
 
     /// The arguments of a named function in brackets; of a capital with several the coordinates of a point.
     pub(super) fn application(&mut self, name: String) -> Result<Node, Reason> {
-        let close = if self.peek() == Some(&Token::Open('[')) { ']' } else { ')' };
-        self.at += 1;
-        let bars = std::mem::take(&mut self.bars);
-        let items = self.nested(Self::items)?;
-        self.bars = bars;
-        self.close(&Token::Close(close), "a bracket that is not closed")?;
-        if items.is_empty() {
-            return unreadable("empty brackets");
-        }
+        let items = match self.nested(Self::primary)? {
+            Node::Group(_, items, _) => items,
+            one => vec![one],
+        };
         if items.len() > 1 && name.starts_with(|c: char| c.is_ascii_uppercase()) {
             let point = Node::Group('(', items, ')');
             return Ok(Node::Product(vec![(false, Node::Symbol(name)), (false, point)]));
