@@ -193,8 +193,8 @@ pub(super) fn matched(a: &[Node], b: &[Node], as_set: bool, budget: &mut Budget)
 /// True if every member of one has a counterpart in the other. In a set, the set of 1 is another member than 1.
 fn covered(a: &[Node], b: &[Node], budget: &mut Budget) -> Result<bool, Reason> {
     let is_set = |n: &Node| matches!(n, Node::Set(_));
-    let mut has_counterpart = |x: &Node| {
+    let has_counterpart = |x: &Node| {
         decided(b.iter().filter(|y| is_set(x) == is_set(y)).map(|y| same_node(x, y, budget)), true)
     };
-    decided(a.iter().map(|x| has_counterpart(x)), false)
+    decided(a.iter().map(has_counterpart), false)
 }
