@@ -51,6 +51,8 @@ enum Mark {
     Comma,
 }
 
+/// Longest name.
+const NAME: usize = 80;
 /// Signs after which a new statement begins.
 const IMPLIES: &str = "Rightarrow|implies|Longrightarrow|therefore|iff|Leftrightarrow";
 
@@ -232,8 +234,8 @@ fn is_name(side: &str) -> bool {
             is_label(other, false) || other.letters().is_some_and(points)
         }
     };
-    let reading = parse(side, Spelling::STRICT, &mut Budget::new(Rules::STRICT));
-    reading.is_ok_and(|reading| names(&reading.node))
+    let reading = || parse(side, Spelling::STRICT, &mut Budget::new(Rules::STRICT));
+    side.len() <= NAME && reading().is_ok_and(|reading| names(&reading.node))
 }
 
 /// The answer that the formula in a range of a text states. `None` for an empty one.
