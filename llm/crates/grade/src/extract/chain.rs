@@ -235,7 +235,8 @@ fn is_name(side: &str) -> bool {
         }
     };
     let reading = || parse(side, Spelling::STRICT, &mut Budget::new(Rules::STRICT));
-    side.len() <= NAME && reading().is_ok_and(|reading| names(&reading.node))
+    let starts = !side.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '-' | '.' | '$' | '+'));
+    starts && side.len() <= NAME && reading().is_ok_and(|reading| names(&reading.node))
 }
 
 /// The answer that the formula in a range of a text states. `None` for an empty one.

@@ -25,6 +25,10 @@ impl Lexer<'_> {
         if name.is_empty() {
             return self.escape();
         }
+        if let Some(token) = sign(&self.text[start..self.at]) {
+            self.push(token);
+            return Ok(());
+        }
         match name {
             _ if is_among(name, SIZES) => {
                 self.take(".");
@@ -47,10 +51,7 @@ impl Lexer<'_> {
                 return self.text_in(inside);
             }
             "Omega" if self.spelling.wide && self.after_value() => self.push(Token::Text("ohm".into())),
-            _ => match sign(&self.text[start..self.at]) {
-                Some(token) => self.push(token),
-                None => return self.other(name),
-            },
+            _ => return self.other(name),
         }
         Ok(())
     }
