@@ -102,44 +102,41 @@ fn read_study<S: DeserializeOwned>(path: &Path, like: &'static str) -> Result<St
     })
 }
 
+/// The error in what a field of the protocol names.
+fn within(path: &Path, field: String, source: LabError) -> ProtocolError {
+    ProtocolError::Field { path: path.to_owned(), field, source: Box::new(source) }
+}
+
 /// Reads the protocols that this one names; CHAIN's.
 fn read_others(path: &Path, study: &Study<Setup>) -> Result<Study<Chain>, ProtocolError> {
     let Setup { chain: on_chain, addition: on_addition, sampling, .. } = &study.setup;
-    let refused = |field: String, value: String, why: String| {
-        let path = path.to_owned();
+    let refused = |field: &str, value: String, why: String| {
+        let (path, field) = (path.to_owned(), format!("setup.{field}"));
         Err(ProtocolError::Value { path, field, value, why })
     };
-    let other = |task: Task| {
-        move |source| {
-            let source = Box::new(source);
-            ProtocolError::Other { path: path.to_owned(), task: task.name(), source }
-        }
+    let named = |own: &OnTask| path.with_file_name(&own.protocol);
+    let failed = |task: &str| {
+        let field = format!("setup.{task}.protocol");
+        move |source: ProtocolError| within(path, field, source.into())
     };
-    let beside = |own: &OnTask| path.with_file_name(&own.protocol);
-    let chain: Study<Chain> = read_study(&beside(on_chain), "chain_6.toml").map_err(other(Task::Chain))?;
-    let addition = super::study::read(&beside(on_addition)).map_err(other(Task::Addition))?;
+    let chain: Study<Chain> = read_study(&named(on_chain), "chain_6.toml").map_err(failed("chain"))?;
+    let addition = super::study::read(&named(on_addition)).map_err(failed("addition"))?;
     for (task, own, found) in
-        [(Task::Chain, on_chain, chain.version), (Task::Addition, on_addition, addition.version)]
+        [("chain", on_chain, chain.version), ("addition", on_addition, addition.version)]
     {
         if own.version != found {
             let why = format!("{} has version {found}; name a file of this version", own.protocol.display());
-            return refused(format!("setup.{}.version", task.name()), own.version.to_string(), why);
+            return refused(&format!("{task}.version"), own.version.to_string(), why);
         }
     }
     if let Some(word) = addition.settings()[0].iter().find(|word| !word.starts_with("rl.")) {
-        let why = format!(
-            "has the setting {word}, which no run here takes; name a protocol whose settings are all rl.*"
-        );
-        return refused(
-            "setup.addition.protocol".to_owned(),
-            on_addition.protocol.display().to_string(),
-            why,
-        );
+        let why = format!("has {word}, which no run here takes; name a file whose settings are all rl.*");
+        return refused("addition.protocol", on_addition.protocol.display().to_string(), why);
     }
     let names: Vec<&str> = study.methods.iter().map(|method| method.name.as_str()).collect();
     if let Some((name, words)) = sampling.iter().find(|(name, _)| !names.contains(&name.as_str())) {
         let why = format!("no method has this name; use one of {}", names.join(", "));
-        return refused(format!("setup.sampling.{name}"), words.clone(), why);
+        return refused(&format!("sampling.{name}"), words.clone(), why);
     }
     Ok(chain)
 }
@@ -153,11 +150,7 @@ fn read(path: &Path) -> Result<Branch, LabError> {
     let branch = Branch { study, chain, overrides: Vec::new() };
     for (task, method) in Task::ALL.into_iter().flat_map(|t| branch.study.methods.iter().map(move |m| (t, m)))
     {
-        let refused = |source: LabError| ProtocolError::Method {
-            path: path.to_owned(),
-            method: method.name.clone(),
-            source: Box::new(source),
-        };
+        let refused = |source| within(path, format!("methods: {}", method.name), source);
         branch.session(task, method, 0).map_err(refused)?;
     }
     Ok(branch)

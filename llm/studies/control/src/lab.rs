@@ -62,10 +62,8 @@ pub enum ProtocolError {
     Fields { path: PathBuf, problem: String, like: &'static str },
     #[error("{path}: {source}")]
     Study { path: PathBuf, source: grpo_lambda_trials::StudyError },
-    #[error("{path}: methods: {method}: {source}")]
-    Method { path: PathBuf, method: String, source: Box<LabError> },
-    #[error("{path}: setup.{task}.protocol: {source}")]
-    Other { path: PathBuf, task: &'static str, source: Box<ProtocolError> },
+    #[error("{path}: {field}: {source}")]
+    Field { path: PathBuf, field: String, source: Box<LabError> },
     #[error("{path}: {field} = {value}: {why}")]
     Value { path: PathBuf, field: String, value: String, why: String },
     #[error("{path}: columns: {column}: no such column; it must be one of {known}")]
