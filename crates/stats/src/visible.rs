@@ -16,7 +16,8 @@ pub fn visible_line(text: &str) -> String {
     spelt(text, |_| false)
 }
 
-/// `head` and the words of `text` after it, in lines of at most `width` characters that begin below the text; a longer word has a line of its own.
+/// `head` and the words of `text` after it, in lines of at most `width` characters that begin below the text; a longer word has a line of its own, and two
+/// blanks stay two.
 ///
 /// ```
 /// use grpo_lambda_stats::hanging;
@@ -25,7 +26,7 @@ pub fn visible_line(text: &str) -> String {
 pub fn hanging(head: &str, text: &str, width: usize) -> String {
     let indent = head.chars().count();
     let (mut out, mut used) = (head.to_owned(), indent);
-    for word in text.split_whitespace() {
+    for word in text.split(' ') {
         let length = word.chars().count();
         if used > indent && used + 1 + length > width {
             out += &format!("\n{:indent$}", "");

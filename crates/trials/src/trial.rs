@@ -48,7 +48,6 @@ pub struct Trial {
     /// Every exam.
     pub curve: Curve,
     /// The share of the variance of returns that the critic explained, the mean of the steps since the exam before.
-    #[serde(default)]
     pub explained: Curve,
 }
 

@@ -418,6 +418,7 @@ fn the_doctor_says_what_is_wrong_and_exits_with_one() {
         place.run(&format!("doctor {path}")).refused(2, &format!("{path} … {expected}"));
     }
     place.write("log", "");
+    place.run("doctor log").refused(2, "no step of RL that is known; must be a run directory");
     place.refuses_each(include_str!("refused/logs.txt"), |log, _| {
         place.write("log", log.replace("\\n", "\n"));
         place.run("doctor log")

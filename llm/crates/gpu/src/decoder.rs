@@ -98,6 +98,8 @@ struct SavedHead {
     /// Output of [`LmHead::forward`].
     saved: Array<f32>,
     inverse_temperature: f32,
+    /// True if `saved` has entropies.
+    entropy: bool,
 }
 
 impl GpuDecoder {
@@ -226,7 +228,7 @@ impl GpuDecoder {
         })?;
         let saved: Array<f32> = k.array(ACTIVATIONS, 4 * scored)?;
         let inverse_temperature = inverse(options.temperature);
-        let head = SavedHead { hidden, scale, normed, saved, inverse_temperature };
+        let head = SavedHead { hidden, scale, normed, saved, inverse_temperature, entropy: options.entropy };
         self.lm_head(network, batch, &head).forward(options.entropy, head.saved.ptr_mut())?;
         Ok(head)
     }
@@ -252,7 +254,7 @@ impl GpuDecoder {
     /// Errors if the device fails.
     ///
     /// # Panics
-    /// Panics when there is not one cotangent of each kind per scored token.
+    /// Panics when there is not one cotangent of each kind per scored token, or some of entropies that the forward pass did not compute.
     pub fn backward<'a, 'c>(
         &self,
         network: impl Into<Network<'a>>,
@@ -310,6 +312,7 @@ impl GpuDecoder {
     ) -> Result<Array<Real>, DeviceError> {
         let (k, h, scored) = (&self.kernels, self.config().hidden_size, batch.scored());
         let (tokens, width) = (scored as u32, h as u32);
+        assert!(head.entropy || entropies.is_none(), "the forward pass computed no entropies");
         // Those of the log-probabilities, then those of the entropies.
         let kinds = std::iter::once(logps).chain(entropies);
         let numbers: Vec<f32> = kinds.flat_map(|d| batch.rows().flat_slopes(d)).map(|d| d as f32).collect();

@@ -2,19 +2,23 @@
 //! on CHAIN: `paper/protocols/branch.toml`.
 //!
 //! A method has the settings of `llm-train` on both tasks, and what cannot be sampled is refused before any run. What
-//! the protocol leaves open is as in the protocols that it names: on addition the optimiser and the half cosine over
-//! the budget, on CHAIN an optimiser that does not clip and the straight line. The critic's rate does not fall.
+//! the protocol leaves open is as in the runs of the protocols that it names: on addition the model, the starts, the
+//! optimiser and the half cosine over the budget, on CHAIN an optimiser that does not clip and the straight line. The
+//! critic's rate does not fall.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use grpo_lambda::group::InputKind;
 use grpo_lambda_gpu::select::ComputeDevice;
+use grpo_lambda_trainer::config::given::plain;
 use grpo_lambda_trainer::config::schedule::ScheduleShape;
+use grpo_lambda_trainer::config::{ConfigError, StepStart};
 use grpo_lambda_trainer::step::StepSettings;
 use grpo_lambda_trainer::train::{Local, Session};
-use grpo_lambda_trials::{Method, Study, Trial};
+use grpo_lambda_trials::{Method, Study, StudyError, Trial};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use super::chain::run::{Start, configured};
 use super::chain::setup::Setup as Chain;
@@ -41,8 +45,10 @@ struct Setup {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct OnTask {
-    /// The protocol next to this one that has everything else.
+    /// The protocol next to this one, and its version: on CHAIN it has everything else, on addition the same model and
+    /// starts, and settings of the rollout (`rl.*`) alone, which are not taken.
     protocol: PathBuf,
+    version: u32,
     /// Tokens of a level of a tree, and of a step that completions value.
     segment: usize,
     step: usize,
@@ -50,6 +56,10 @@ struct OnTask {
     budget: Option<f64>,
     every: Option<u64>,
 }
+
+/// The extra inputs that runs here have.
+const SAMPLED: [InputKind; 5] =
+    [InputKind::Tokens, InputKind::Entropies, InputKind::SamplerLogps, InputKind::Steps, InputKind::Values];
 
 /// A task of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,26 +94,63 @@ struct Branch {
     overrides: Vec<String>,
 }
 
-fn read_study<S: serde::de::DeserializeOwned>(path: &Path) -> Result<Study<S>, ProtocolError> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|source| ProtocolError::Unreadable { path: path.to_owned(), source })?;
-    Study::read(&text).map_err(|source| ProtocolError::Study { path: path.to_owned(), source })
+fn read_study<S: DeserializeOwned>(path: &Path, like: &'static str) -> Result<Study<S>, ProtocolError> {
+    let text = ProtocolError::read(path, like)?;
+    Study::read(&text).map_err(|source| match source {
+        StudyError::Toml(e) => ProtocolError::fields(path, &text, like, &e),
+        source @ StudyError::Field { .. } => ProtocolError::Study { path: path.to_owned(), source },
+    })
+}
+
+/// The error in what a field of the protocol names.
+fn within(path: &Path, field: String, source: LabError) -> ProtocolError {
+    ProtocolError::Field { path: path.to_owned(), field, source: Box::new(source) }
+}
+
+/// Reads the protocols that this one names; CHAIN's.
+fn read_others(path: &Path, study: &Study<Setup>) -> Result<Study<Chain>, ProtocolError> {
+    let Setup { chain: on_chain, addition: on_addition, sampling, .. } = &study.setup;
+    let refused = |field: &str, value: String, why: String| {
+        let (path, field) = (path.to_owned(), format!("setup.{field}"));
+        Err(ProtocolError::Value { path, field, value, why })
+    };
+    let named = |own: &OnTask| path.with_file_name(&own.protocol);
+    let failed = |task: &str| {
+        let field = format!("setup.{task}.protocol");
+        move |source: ProtocolError| within(path, field, source.into())
+    };
+    let chain: Study<Chain> = read_study(&named(on_chain), "chain_6.toml").map_err(failed("chain"))?;
+    let addition = super::study::read(&named(on_addition)).map_err(failed("addition"))?;
+    for (task, own, found) in
+        [("chain", on_chain, chain.version), ("addition", on_addition, addition.version)]
+    {
+        if own.version != found {
+            let why = format!("{} has version {found}; name a file of this version", own.protocol.display());
+            return refused(&format!("{task}.version"), own.version.to_string(), why);
+        }
+    }
+    if let Some(word) = addition.settings()[0].iter().find(|word| !word.starts_with("rl.")) {
+        let why = format!("has {word}, which no run here takes; name a file whose settings are all rl.*");
+        return refused("addition.protocol", on_addition.protocol.display().to_string(), why);
+    }
+    let names: Vec<&str> = study.methods.iter().map(|method| method.name.as_str()).collect();
+    if let Some((name, words)) = sampling.iter().find(|(name, _)| !names.contains(&name.as_str())) {
+        let why = format!("no method has this name; use one of {}", names.join(", "));
+        return refused(&format!("sampling.{name}"), words.clone(), why);
+    }
+    Ok(chain)
 }
 
 /// Reads the protocol and opens every method on both tasks.
 fn read(path: &Path) -> Result<Branch, LabError> {
-    let study: Study<Setup> = read_study(path)?;
-    let mut chain: Study<Chain> = read_study(&path.with_file_name(&study.setup.chain.protocol))?;
+    let study: Study<Setup> = read_study(path, "branch.toml")?;
+    let mut chain = read_others(path, &study)?;
     (chain.methods, chain.seeds) = (study.methods.clone(), study.seeds.clone());
     (chain.rates, chain.budget) = (study.rates.clone(), study.budget);
     let branch = Branch { study, chain, overrides: Vec::new() };
     for (task, method) in Task::ALL.into_iter().flat_map(|t| branch.study.methods.iter().map(move |m| (t, m)))
     {
-        let refused = |source: LabError| ProtocolError::Method {
-            path: path.to_owned(),
-            method: method.name.clone(),
-            source: Box::new(source),
-        };
+        let refused = |source| within(path, format!("methods: {}", method.name), source);
         branch.session(task, method, 0).map_err(refused)?;
     }
     Ok(branch)
@@ -172,12 +219,23 @@ impl Branch {
     /// The session of a method in `llm-train`; of CHAIN's, only the sampler and the critic are used.
     fn session(&self, task: Task, method: &Method, seed: u64) -> Result<Session<'static>, LabError> {
         let config = Lab::config(seed, [&self.settings(task, method), &self.overrides])?;
-        let mut session = Session::open_on(ComputeDevice::Cpu, &Local, &config)?.0;
-        let StepSettings { reference, teacher, parts, extra_inputs, critic, .. } = &mut session.settings;
-        if *reference || *teacher || parts.is_some() || extra_inputs.is_some() {
-            return Err(ProtocolError::Unsampled { method: method.name.clone() }.into());
+        let refused = |why: String| Err(ConfigError::Conflict(why).into());
+        if let Some(kind) =
+            config.configured().extra_inputs().into_iter().find(|kind| !SAMPLED.contains(kind))
+        {
+            let (name, input) = (&method.method, kind.name());
+            return refused(format!(
+                "method = {name}: reads {input}, which no run here has; choose another method"
+            ));
         }
-        if let Some(critic) = critic {
+        if task == Task::Chain && config.step_start() == Some(StepStart::Line) {
+            return refused(
+                "rl.step_start = line: values of CHAIN have no line breaks; set rl.step_start=interval"
+                    .to_owned(),
+            );
+        }
+        let mut session = Session::open_on(ComputeDevice::Cpu, &Local, &config)?.0;
+        if let Some(critic) = &mut session.settings.critic {
             (critic.rates.shape, critic.rates.warmup) = (ScheduleShape::Constant, 0);
         }
         Ok(session)
@@ -190,7 +248,7 @@ impl Branch {
         let mut all = vec![format!("method.name={}", method.method)];
         all.extend(words(&method.settings).iter().map(|word| format!("method.{word}")));
         all.extend(sampling.get(&method.name).map(|own| words(own)).unwrap_or_default());
-        all.extend(critic.iter().map(|(key, value)| format!("critic.{key}={value}")));
+        all.extend(critic.iter().map(|(key, value)| format!("critic.{key}={}", plain(value))));
         let own = match task {
             Task::Addition => addition,
             Task::Chain => {

@@ -54,7 +54,9 @@ impl Course<'_> {
             trial.length = responses().map(|r| r.len()).sum::<usize>() as f64 / responses().count() as f64;
             let before = trial.tokens;
             trial.tokens += rollout.sampled_tokens as u64;
-            if !matches!(report.update(), Some(StepOutcome::Applied { .. })) {
+            let is_applied = |update: &StepOutcome| matches!(update, StepOutcome::Applied { .. });
+            let mut of_critic = report.critic.iter().flat_map(|critic| &critic.updates);
+            if !(report.update().is_some_and(is_applied) && of_critic.all(is_applied)) {
                 trial.ended = End::NotFinite;
                 break;
             }

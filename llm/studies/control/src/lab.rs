@@ -1,6 +1,6 @@
 //! [`Lab`]: the session and the start that all runs of a seed share, and a run.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use grpo_lambda::methods::Method;
 use grpo_lambda::settings::SettingError;
@@ -11,6 +11,7 @@ use grpo_lambda_decoder::model::{self, Decoder};
 use grpo_lambda_decoder::optim::{AdamWSettings, StepOutcome};
 use grpo_lambda_gpu::select::ComputeDevice;
 
+use grpo_lambda_trainer::config::given::problem;
 use grpo_lambda_trainer::config::{Config, ConfigError};
 use grpo_lambda_trainer::input::tokens::TokenError;
 use grpo_lambda_trainer::problems::TaskError;
@@ -55,18 +56,16 @@ pub enum LabError {
 /// Why a protocol cannot be followed.
 #[derive(Debug, thiserror::Error)]
 pub enum ProtocolError {
-    #[error("{path}: {source}; name a file of paper/protocols whose arms are methods")]
-    Unreadable { path: PathBuf, source: std::io::Error },
-    #[error("{path}: {source}; it must have the fields of paper/protocols/systematic.toml")]
-    Fields { path: PathBuf, source: toml::de::Error },
-    #[error("{path}: {source}; it must have the fields of paper/protocols/branch.toml")]
+    #[error("{path}: {source}; name a file like paper/protocols/{like}")]
+    Unreadable { path: PathBuf, source: std::io::Error, like: &'static str },
+    #[error("{path}: {problem}; it must have the fields of paper/protocols/{like}")]
+    Fields { path: PathBuf, problem: String, like: &'static str },
+    #[error("{path}: {source}")]
     Study { path: PathBuf, source: grpo_lambda_trials::StudyError },
-    #[error("{path}: methods: {method}: {source}")]
-    Method { path: PathBuf, method: String, source: Box<LabError> },
-    #[error(
-        "{method}: reads a reference, a teacher or rewards of several parts, which no run here has; choose another method"
-    )]
-    Unsampled { method: String },
+    #[error("{path}: {field}: {source}")]
+    Field { path: PathBuf, field: String, source: Box<LabError> },
+    #[error("{path}: {field} = {value}: {why}")]
+    Value { path: PathBuf, field: String, value: String, why: String },
     #[error("{path}: columns: {column}: no such column; it must be one of {known}")]
     Column { path: PathBuf, column: String, known: String },
     #[error("{path}: arm {arm}: {source}")]
@@ -75,6 +74,21 @@ pub enum ProtocolError {
         "{path}: arm {arm}: needs trees, completions or further rewards, and every arm here samples whole responses; choose another method"
     )]
     Sampling { path: PathBuf, arm: String },
+}
+
+impl ProtocolError {
+    /// The text of a protocol of the kind of `like`.
+    pub(crate) fn read(path: &Path, like: &'static str) -> Result<String, ProtocolError> {
+        std::fs::read_to_string(path).map_err(|source| {
+            let path = path.to_owned();
+            ProtocolError::Unreadable { path, source, like }
+        })
+    }
+
+    /// Refuses such a text that is no TOML or has other fields.
+    pub(crate) fn fields(path: &Path, text: &str, like: &'static str, e: &toml::de::Error) -> ProtocolError {
+        ProtocolError::Fields { path: path.to_owned(), problem: problem(text, e), like }
+    }
 }
 
 impl From<TrainError> for LabError {

@@ -26,7 +26,7 @@ use super::variance::{self, Variances};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Protocol {
-    version: u32,
+    pub(super) version: u32,
     #[serde(rename = "status")]
     _status: String,
     /// After those of the experiments on addition.
@@ -128,11 +128,13 @@ fn spanned(table: &toml::Table) -> Vec<toml::Table> {
     table.iter().fold(vec![toml::Table::new()], with)
 }
 
-fn read(path: &Path) -> Result<Protocol, ProtocolError> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|source| ProtocolError::Unreadable { path: path.to_owned(), source })?;
+/// A protocol of this kind.
+const LIKE: &str = "systematic.toml";
+
+pub(crate) fn read(path: &Path) -> Result<Protocol, ProtocolError> {
+    let text = ProtocolError::read(path, LIKE)?;
     let protocol: Protocol =
-        toml::from_str(&text).map_err(|source| ProtocolError::Fields { path: path.to_owned(), source })?;
+        toml::from_str(&text).map_err(|e| ProtocolError::fields(path, &text, LIKE, &e))?;
     let known = [&LABELS[..], &TRAINING, &LENGTHS, &FORCES, &exam::COLUMNS].concat();
     if let Some(column) = protocol.columns.iter().find(|c| !known.contains(&c.as_str())) {
         let (column, known) = (column.clone(), known.join(", "));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Limits;
+use super::{Limits, PATIENCE};
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
@@ -90,7 +90,10 @@ pub(crate) const WAITING_ANSWERS: usize = 16;
 /// The bounds in words: what is bounded, by how much, and what lies beyond, for `docs/promises.md`.
 pub fn table() -> Vec<[String; 3]> {
     let mib = |bytes: usize| format!("{} MiB", bytes / MIB);
-    let seconds = |limits: Limits| limits.time.map_or(0, |time| time.as_secs());
+    let time = |limits: Limits, more: &str| {
+        let seconds = limits.time.map_or(0, |time| time.as_secs());
+        format!("{seconds} s{more} of computing, or {PATIENCE} times that in all")
+    };
     let (text, file) = (TextLimits::for_context(None), tokenizer_file(0));
     let row = |what: &str, bound: String, beyond: &str| [what.to_owned(), bound, beyond.to_owned()];
     let refused = "refused";
@@ -100,10 +103,10 @@ pub fn table() -> Vec<[String; 3]> {
         row(
             "chat template: compiling it, or rendering one prompt",
             format!(
-                "{TEMPLATE_STEPS} steps, {} of memory, {} of stack, {} s",
+                "{TEMPLATE_STEPS} steps, {} of memory, {} of stack, {}",
                 mib(TEMPLATE.memory),
                 mib(TEMPLATE.stack),
-                seconds(TEMPLATE)
+                time(TEMPLATE, "")
             ),
             "refused with the limit that it reached",
         ),
@@ -114,7 +117,7 @@ pub fn table() -> Vec<[String; 3]> {
         ),
         row(
             "`tokenizer.json`: reading it",
-            format!("{} and 64 bytes a byte, {} s", mib(file.memory), seconds(file)),
+            format!("{} and 64 bytes a byte, {}", mib(file.memory), time(file, "")),
             refused,
         ),
         row(
@@ -128,10 +131,10 @@ pub fn table() -> Vec<[String; 3]> {
         row(
             "tokenising a text, or decoding ids",
             format!(
-                "{} and {MEMORY_PER_BYTE} bytes a byte, {} of stack, {} s and 10 s a megabyte",
+                "{} and {MEMORY_PER_BYTE} bytes a byte, {} of stack, {}",
                 mib(text.least.memory),
                 mib(text.least.stack),
-                seconds(text.least)
+                time(text.least, " and 10 s a megabyte")
             ),
             "refused with the limit that it reached",
         ),

@@ -28,8 +28,8 @@ pub struct Limits {
     /// Bytes of stack in use at any call of the allocator. The thread has `DEEPER` times as much, for recursion that calls it on the way back
     /// alone, such as giving up a nested value.
     pub stack: usize,
-    /// Time from start to end in which this process computes, so that a busy machine stops nothing; `None` if it grows with a data set of the
-    /// user's.
+    /// Time from start to end in which this process computes, so that other processes stop nothing, or [`PATIENCE`] times that in all; `None` if it
+    /// grows with a data set of the user's.
     pub time: Option<Duration>,
 }
 
@@ -47,6 +47,9 @@ pub enum Stopped {
     #[error("no thread for it could be started: {0}")]
     Thread(std::io::Error),
 }
+
+/// Time that work may take, computing or waiting, over [`Limits::time`].
+pub const PATIENCE: u32 = 60;
 
 /// Address space for a thread's stack over [`Limits::stack`]; untouched pages cost nothing.
 const DEEPER: usize = 8;
@@ -109,7 +112,8 @@ pub fn run<T: Send + 'static>(
             Some(Exceeded::Stack) => return Err(Stopped::Stack(limits.stack)),
             None => {}
         }
-        let spent = begun.elapsed().min(computed.elapsed());
+        let passed = begun.elapsed();
+        let spent = passed.min(computed.elapsed()).max(passed / PATIENCE);
         match limits.time.map(|time| (time, time.saturating_sub(spent))) {
             Some((time, Duration::ZERO)) => {
                 account.abandon();

@@ -28,11 +28,9 @@ impl RawSettings {
 
     /// Adds the values of a TOML text; `origin` names it in errors.
     pub fn read(&mut self, text: &str, origin: &str) -> Result<(), ConfigError> {
-        let refused = |e: toml::de::Error| {
-            let start = e.span().map_or(0, |span| span.start).min(text.len());
-            let column = text[..start].chars().rev().take_while(|c| *c != '\n').count() + 1;
-            let problem = format!("line {}, column {column}: {}", line_of(text, start), e.message());
-            ConfigError::Syntax { origin: origin.to_owned(), problem }
+        let refused = |e: toml::de::Error| ConfigError::Syntax {
+            origin: origin.to_owned(),
+            problem: problem(text, &e),
         };
         let table: toml::Table = text.parse().map_err(refused)?;
         let places = DeTable::parse(text).map_err(refused)?;
@@ -107,8 +105,15 @@ impl RawSettings {
     }
 }
 
+/// The place and the message of an error in a TOML text, in a line.
+pub fn problem(text: &str, e: &toml::de::Error) -> String {
+    let start = e.span().map_or(0, |span| span.start).min(text.len());
+    let column = text[..start].chars().rev().take_while(|c| *c != '\n').count() + 1;
+    format!("line {}, column {column}: {}", line_of(text, start), e.message().replace('\n', "; "))
+}
+
 /// A TOML value as typed in an override.
-fn plain(value: &toml::Value) -> String {
+pub fn plain(value: &toml::Value) -> String {
     match value {
         toml::Value::String(text) => text.clone(),
         toml::Value::Float(x) => x.to_string(),

@@ -48,11 +48,11 @@ fn too_much_time_is_refused() {
 }
 
 #[test]
-fn waiting_is_no_work_and_counts_for_nothing() {
+fn waiting_counts_for_a_sixtieth_of_work() {
     // Other tests of this process compute: a process of its own waits alone.
     if std::env::var_os("WAITS_ALONE").is_none() {
         let alone = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "bounded::waiting_is_no_work_and_counts_for_nothing"])
+            .args(["--exact", "bounded::waiting_counts_for_a_sixtieth_of_work"])
             .env("WAITS_ALONE", "1")
             .output()
             .unwrap();
@@ -65,6 +65,9 @@ fn waiting_is_no_work_and_counts_for_nothing() {
         7
     });
     assert_eq!(waited.expect("what waits does not compute"), 7);
+    let short = Limits { time: Some(Duration::from_millis(2)), ..SMALL };
+    let endless: Result<(), Stopped> = run(short, || thread::sleep(Duration::from_secs(600)));
+    assert!(matches!(endless, Err(Stopped::Time(_))), "{endless:?}");
 }
 
 #[test]

@@ -121,11 +121,17 @@ fn a_method_has_the_sampler_and_the_critic_of_the_protocol() {
             }
         }
     }
-    // The model and the starts of addition are those of its protocol, which changes only the rollout.
-    let text = std::fs::read_to_string(committed().with_file_name(&branch.study.setup.addition.protocol));
-    let other: toml::Table = text.expect("there").parse().expect("a protocol");
-    let settings = other["settings"].as_array().expect("settings");
-    assert!(settings.iter().all(|word| word.as_str().is_some_and(|word| word.starts_with("rl."))));
+}
+
+/// Weights of a critic that are not numbers end a run at once, whatever the policy does.
+#[test]
+fn a_critic_that_breaks_down_ends_the_run() {
+    let mut branch = small();
+    branch.study.setup.critic.insert("lr".to_owned(), 1e38.into());
+    let method = branch.study.methods.iter().find(|method| method.name == "ppo").expect("there");
+    let lab = Lab::of_seed(3, [&branch.overrides, &[]]).expect("a start");
+    let trial = branch.add(&lab, (method, 700.0), 0.001).expect("it runs");
+    assert_eq!((trial.ended, trial.steps), (End::NotFinite, 0));
 }
 
 #[test]
@@ -133,8 +139,9 @@ fn a_protocol_that_cannot_be_followed_is_refused_in_a_line() {
     let folder = tempfile::tempdir().expect("a folder");
     let own = folder.path().join("own.toml");
     let text = std::fs::read_to_string(committed()).expect("there");
-    let chain = committed().with_file_name("chain_6.toml");
-    std::fs::copy(chain, folder.path().join("chain_6.toml")).expect("copied");
+    for name in ["chain_6.toml", "systematic.toml", "baseline.toml", "clamp.toml"] {
+        std::fs::copy(committed().with_file_name(name), folder.path().join(name)).expect("copied");
+    }
     for (from, to, want) in [
         (
             "rl.sampling=tree rl.children=2,2,2",
@@ -146,14 +153,49 @@ fn a_protocol_that_cannot_be_followed_is_refused_in_a_line() {
             "rl.children=2,2,3",
             "own.toml: methods: spo_tree: rl.sampling = tree: rl.children = 2,2,3",
         ),
-        ("\"tempo\"\n[[", "\"remax\"\n[[", "own.toml: methods: tempo: tempo: reads a reference"),
+        (
+            "\"tempo\"\n[[",
+            "\"remax\"\n[[",
+            "own.toml: methods: tempo: method = remax: reads reward_parts, which",
+        ),
+        ("\"tempo\"\n[[", "\"oar_p\"\n[[", "own.toml: methods: tempo: method = oar_p: reads shifts, which"),
+        (
+            "step_start=interval",
+            "step_start=line",
+            "own.toml: methods: vine_ppo: rl.step_start = line: values",
+        ),
+        ("vine_ppo = \"", "vine_pp = \"", "own.toml: setup.sampling.vine_pp = rl.completions=3"),
         ("clip = 0.2", "clop = 0.2", "own.toml: methods: grpo: command line: unknown key `critic.clop`"),
-        ("version = 1", "versoin = 1", "own.toml: TOML parse error"),
-        ("\"chain_6.toml\"", "\"chain_7.toml\"", "chain_7.toml: No such file"),
+        ("version = 1", "versoin = 1", "own.toml: line 6, column 1: unknown field `versoin`"),
+        ("budget = 500_000", "budget = -1", "own.toml: budget: -1 must be finite and above 0"),
+        ("\"chain_6.toml\"", "\"chain_7.toml\"", "own.toml: setup.chain.protocol: "),
+        (
+            "\"chain_6.toml\"",
+            "\"chain_7.toml\"",
+            "chain_7.toml: No such file or directory (os error 2); name a file like paper/protocols/chain_6.toml",
+        ),
+        (
+            "\"chain_6.toml\"",
+            "\"systematic.toml\"",
+            "systematic.toml: line 23, column 3: unknown field `arms`",
+        ),
+        ("version = 6", "version = 5", "own.toml: setup.chain.version = 5: chain_6.toml has version 6"),
+        ("\"systematic.toml\"", "\"nowhere.toml\"", "own.toml: setup.addition.protocol: "),
+        (
+            "\"systematic.toml\"",
+            "\"baseline.toml\"",
+            "own.toml: setup.addition.protocol = baseline.toml: has",
+        ),
     ] {
         std::fs::write(&own, text.replacen(from, to, 1)).expect("written");
         let file = folder.path().join("rows.csv");
         let refused = run(&own, Task::Chain, &file).expect_err(to).to_string();
-        assert!(refused.contains(want) && !file.exists(), "{refused}");
+        assert!(refused.contains(want) && !refused.contains('\n') && !file.exists(), "{refused}");
     }
+    // A text has no quotes in a setting.
+    std::fs::write(&own, text.replacen("clip = 0.2", "clip = \"none\"", 1)).expect("written");
+    let branch = read(&own).expect("no bound");
+    let method = branch.study.methods.iter().find(|method| method.name == "ppo").expect("there");
+    let session = branch.session(Task::Chain, method, 1).expect("it opens");
+    assert_eq!(session.settings.critic.expect("a critic").clip, None);
 }

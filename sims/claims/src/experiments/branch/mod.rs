@@ -92,8 +92,9 @@ fn judged(protocol: &str, runs: [(&'static str, &str); 2]) -> anyhow::Result<Num
     for (name, rows) in runs {
         let trials: Vec<Trial> = recorded(rows)?;
         there += trials.len();
-        let own = study.setup.get(name).and_then(|own| own.get("budget")?.as_integer());
-        let study = Study { budget: own.map_or(study.budget, |budget| budget as f64), ..study.clone() };
+        let own = study.setup.get(name).and_then(|own| own.get("budget")).cloned();
+        let own = own.map(toml::Value::try_into).transpose()?;
+        let study = Study { budget: own.unwrap_or(study.budget), ..study.clone() };
         let rows = Rows { study: &study, trials: &trials };
         let methods: Option<Vec<Evaluated>> =
             study.methods.iter().map(|m| Evaluated::new(&rows, m)).collect();

@@ -58,6 +58,16 @@ fn predictions_are_read_on_their_tasks() {
 }
 
 #[test]
+fn a_budget_of_a_task_is_any_number() {
+    let read = |protocol: &str| {
+        judged(protocol, [(ADDITION, &rows(ADDITION, &[], 0)), (CHAIN, &rows(CHAIN, &[], 0))])
+            .map(|n| n.tasks[0].budget)
+    };
+    assert_eq!(read(&PROTOCOL.replacen("budget = 60_000", "budget = 60_000.5", 1)).expect("runs"), 60_000.5);
+    assert!(read(&PROTOCOL.replacen("budget = 60_000", "budget = true", 1)).is_err());
+}
+
+#[test]
 fn nothing_is_concluded_before_every_run_of_both_tasks_is_there() {
     let fewer = read(&[], 1);
     let found = findings(&fewer);

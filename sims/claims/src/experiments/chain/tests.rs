@@ -13,13 +13,14 @@ fn level(accuracy: f64) -> String {
 fn runs(gains: &[(&str, f64)]) -> String {
     let study: Study<toml::Table> = Study::read(PROTOCOL).expect("the protocol");
     let mut text =
-        "# c\nstage,method,rate,seed,ended,steps,tokens,length,start_steps,seconds,curve\n".to_owned();
+        "# c\nstage,method,rate,seed,ended,steps,tokens,length,start_steps,seconds,curve,explained\n"
+            .to_owned();
     for (k, method) in study.methods.iter().enumerate() {
         let gain = gains.iter().find(|(name, _)| *name == method.name).map_or(0.0, |(_, gain)| *gain);
         for seed in &study.seeds.evaluation {
             let noise = 0.001 * ((seed * 7 + k as u64 * 3) % 5) as f64;
             let curve = level(0.5 + gain + noise);
-            text += &format!("evaluation,{},0.0005,{seed},budget,1,500000,35,0,1,{curve}\n", method.name);
+            text += &format!("evaluation,{},0.0005,{seed},budget,1,500000,35,0,1,{curve},\n", method.name);
         }
     }
     text

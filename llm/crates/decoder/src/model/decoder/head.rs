@@ -16,6 +16,8 @@ pub(super) struct HeadTape<T> {
     /// Output of [`log_prob::forward`].
     saved: Buffer<T>,
     inverse_temperature: T,
+    /// True if `saved` has entropies.
+    pub(super) entropy: bool,
 }
 
 impl<T: Real> HeadTape<T> {
@@ -78,7 +80,7 @@ impl<T: Real> Decoder<T> {
                 scores.entropies.push(entropies);
             }
         }
-        (scores, HeadTape { normed, saved, inverse_temperature: it })
+        (scores, HeadTape { normed, saved, inverse_temperature: it, entropy })
     }
 
     /// The gradient in the states after the final norm of the log-probabilities weighted by `slopes`.
@@ -89,7 +91,7 @@ impl<T: Real> Decoder<T> {
         slopes: (&[T], &[T]),
         gradients: &mut Gradients<T>,
     ) -> Buffer<T> {
-        let HeadTape { normed, saved, inverse_temperature: it } = tape;
+        let HeadTape { normed, saved, inverse_temperature: it, .. } = tape;
         let h = self.config.hidden_size;
         let (_, targets) = rows.targets();
         let mut dnormed = self.pool.take(normed.len());

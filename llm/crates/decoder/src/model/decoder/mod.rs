@@ -265,7 +265,7 @@ impl<T: Real> Decoder<T> {
     /// part of shared prefixes.
     ///
     /// # Panics
-    /// When there is not one cotangent of each kind per scored token.
+    /// When there is not one cotangent of each kind per scored token, or some of entropies that the forward pass did not compute.
     pub fn backward<'a>(
         &self,
         tape: Tape<T>,
@@ -273,6 +273,7 @@ impl<T: Real> Decoder<T> {
         gradients: &mut Gradients<T>,
     ) {
         let (Tape { states, head }, Cotangents { logps, entropies }) = (tape, cotangents.into());
+        assert!(head.entropy || entropies.is_none(), "the forward pass computed no entropies");
         let flat = |slopes: &[Vec<f64>]| states.rows.flat_slopes(slopes).map(T::from_f64).collect();
         let (slopes, of_entropy): (Vec<T>, Vec<T>) = (flat(logps), entropies.map_or(Vec::new(), flat));
         in_pool(|| {

@@ -25,6 +25,17 @@ fn gradients_with_entropy(decoder: &Decoder<f64>) -> weights::Parameters<f64> {
     gradients.parameters().clone()
 }
 
+#[test]
+#[should_panic = "the forward pass computed no entropies"]
+fn entropies_that_were_not_computed_have_no_gradient() {
+    let config = configs().swap_remove(0);
+    let decoder = Decoder::new(config.clone(), parameters(&config)).unwrap();
+    let (scores, tape) = decoder.forward(&rows(), TEMPERATURE).unwrap();
+    let slopes = slopes(&scores.logps);
+    let cotangents = Cotangents { logps: &slopes, entropies: Some(&slopes) };
+    decoder.backward(tape, cotangents, &mut Gradients::new(&config, |_| true));
+}
+
 fn gradients(decoder: &Decoder<f64>, trained: impl Fn(&str) -> bool) -> weights::Parameters<f64> {
     let mut gradients = Gradients::new(decoder.config(), trained);
     let (scores, tape) = decoder.forward(&rows(), TEMPERATURE).unwrap();

@@ -153,13 +153,15 @@ const STEPS: usize = 4;
 /// The settings of a configuration without end tokens, so that every response has full length, and without a limit on rounding, which is reported.
 ///
 /// The text decides where steps start, and there is none: a response has as many of equal length as give a prompt at least as many completions as
-/// it has responses, which is the most that are decoded at a time. More steps take longer, and no more memory.
+/// it has responses, which is the most that are decoded at a time. More steps take longer, and no more memory. An adaptive entropy bonus is on.
 fn settings(config: &Config) -> StepSettings {
     let rl = &config.rl;
     let steps = STEPS.max(rl.group_size.div_ceil(rl.completions));
     let starts = StepStarts::Interval(rl.max_new_tokens.div_ceil(steps));
     let completions = config.step_start().map(|_| RequestedCompletions { count: rl.completions, starts });
-    StepSettings { seed: 0, max_logp_error: f64::INFINITY, completions, ..StepSettings::new(config, &[]) }
+    let entropy_coef = rl.entropy_target.map_or(rl.entropy_coef, |_| rl.entropy_coef_max);
+    let own = StepSettings::new(config, &[]);
+    StepSettings { seed: 0, max_logp_error: f64::INFINITY, completions, entropy_coef, ..own }
 }
 
 /// `group` responses of `new` tokens to each prompt.

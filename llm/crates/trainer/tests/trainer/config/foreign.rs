@@ -1,5 +1,6 @@
 use grpo_lambda_trainer::config::fields;
 use grpo_lambda_trainer::config::foreign::names;
+use grpo_lambda_trainer::config::hints;
 
 /// Every key in backticks exists: no advice leads into another refusal.
 #[test]
@@ -16,5 +17,8 @@ fn what_stands_for_them_exists() {
             assert!(known, "{theirs}: {key}");
         }
         assert!(!fields().any(|field| field.key == theirs), "{theirs} is a key of ours");
+    }
+    for own in ["rl.lr", "stepz"] {
+        assert!(!hints::of_key(own).contains("TRL or verl"), "{own}");
     }
 }

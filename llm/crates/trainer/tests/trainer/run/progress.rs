@@ -20,7 +20,7 @@ impl Write for Page {
 fn lines_for_a_terminal_break_between_words() {
     assert_eq!(wrapped("one two three four", 9), "one two\nthree\nfour");
     assert_eq!(wrapped("a\nlonger-than-all b", 6), "a\nlonger-than-all\nb");
-    assert_eq!(wrapped("fits", 80), "fits");
+    assert_eq!(wrapped("accuracy after:  0.5", 80), "accuracy after:  0.5");
 }
 
 #[test]

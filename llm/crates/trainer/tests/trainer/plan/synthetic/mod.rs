@@ -157,6 +157,13 @@ fn completions_take_memory_while_they_are_sampled_and_none_in_an_update() {
 }
 
 #[test]
+fn an_adaptive_entropy_bonus_is_counted_as_one_that_is_on() {
+    let adaptive = predicted(&["rl.entropy_target=0.2"]);
+    assert_eq!(adaptive, predicted(&["rl.entropy_coef=1"]));
+    assert_ne!(adaptive.work, predicted(&[]).work);
+}
+
+#[test]
 fn what_does_not_fit_is_refused_in_one_line_that_names_what_decides() {
     let fits = |more: &[&str], free| memory_check(&predicted(more), free, &config(more));
     let base = predicted(&["eval.n=1"]);
