@@ -164,8 +164,8 @@ pub static NOT_TESTED: &[NotTested] = &[
     NotTested {
         words: "GRPO-λ learns faster and improves 30-40% better than GRPO on mathematical benchmarks tasks",
         place: "section 1",
-        why: "it is about language models whose training is not repeated here; `learning` asks the same of small \
-            exact tasks",
+        why: "it is about language models whose training is not repeated here; `learning` tests it on small exact \
+            tasks",
     },
     NotTested {
         words: "the average gap between the different variants of GRPO-λ and GRPO to be around 20-50%",
@@ -182,7 +182,7 @@ pub static NOT_TESTED: &[NotTested] = &[
         words: "Negative returns encourage π to move as far as possible from the corresponding trajectory, which can \
             act as a destructive force on model parameters.",
         place: "section 4.2",
-        why: "no parameter is destroyed on a table; `clamp` and `clamp_gain` ask what the clamp does instead",
+        why: "no parameter of a tabular policy is destroyed; `clamp` and `clamp_gain` test what the clamp does instead",
     },
     NotTested {
         words: "Comparison of the average generation length during evaluation between GRPO and GRPO-λ",

@@ -298,7 +298,11 @@ pub(crate) fn inside_the_grid<'a>(
         .collect();
     let verdict = match edges.len() {
         0 => Verdict::Holds,
-        n => Verdict::HoldsWhen(format!("apart from {n} of {} choices: {}", named.len(), edges.join(", "))),
+        n => Verdict::HoldsWhen(format!(
+            "the choice is none of these {n} of {}: {}",
+            named.len(),
+            edges.join(", ")
+        )),
     };
     Finding::new("grid", "Every best learning rate lies inside the grid that was tried", verdict)
         .value("least rate as a power of 2", grid.low)

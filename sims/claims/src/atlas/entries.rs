@@ -231,12 +231,12 @@ fn by_default(spec: &'static MethodSpec) -> Entry {
 
 /// Registered methods that take no part, and why: what the atlas would find of them stands there already, or a table cannot feed them.
 pub(crate) static LEFT_OUT: &[(&str, &str)] = &[
-    ("luspo", "on-policy GRPO with a sum over tokens"),
-    ("gmpo", "on-policy GRPO, 1/T"),
-    ("sapo", "on-policy GRPO, 1/T"),
-    ("vespo", "on-policy GRPO"),
-    ("dppo", "on-policy GRPO"),
-    ("dro", "on-policy GRPO"),
+    ("luspo", "on-policy it equals GRPO with a sum over tokens"),
+    ("gmpo", "on-policy it equals GRPO, 1/T"),
+    ("sapo", "on-policy it equals GRPO, 1/T"),
+    ("vespo", "on-policy it equals GRPO"),
+    ("dppo", "on-policy it equals GRPO"),
+    ("dro", "on-policy it equals GRPO"),
     (
         "ridge_rloo",
         "a table has no hidden states; with features of the prefix in their place it is in `prefix_values`",

@@ -16,10 +16,10 @@ use std::ops::RangeInclusive;
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "equation_15",
-    title: "Is the recursive trace the sum?",
+    title: "Does the recursive trace equal the sum?",
     claim: "\"by defining eligibility trace as the inner sum in that equation: ε_t := Σ_{l=0..t} (γλ)^l ∇_{t-l} and \
         converting to a recursive formula: ε_0 := ∇_0, ε_t := (γλ) ε_{t-1} + ∇_t\"",
-    source: "GRPO-lambda (arXiv 2510.00194v1), Appendix A.2, Eq. 13-15",
+    source: "GRPO-λ, Appendix A.2, Eq. 13-15",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
 

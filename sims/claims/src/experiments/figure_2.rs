@@ -12,11 +12,11 @@ use serde::Serialize;
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "figure_2",
-    title: "Are early tokens as important as late ones under the style both?",
+    title: "With style `both`, are early tokens as important as late ones?",
     claim: "\"we propose a variation of the weighting scheme such that early tokens are considered as important as \
         the late ones\"; \"The distinction between the classic traces, which we call recent, and the proposed \
         variation, which we call both, is depicted in Figure 2.\"",
-    source: "GRPO-lambda (arXiv 2510.00194v1), Section 3.2, Eq. 2, Figure 2",
+    source: "GRPO-λ, Section 3.2, Eq. 2, Figure 2",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
 

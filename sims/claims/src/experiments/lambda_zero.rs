@@ -19,7 +19,7 @@ pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "lambda_zero",
     title: "Which variants of GRPO-λ are GRPO at λ = 0?",
     claim: "\"GRPO-λ is also a generalization of GRPO, as it falls back to GRPO with λ=0.\"",
-    source: "GRPO-lambda (arXiv 2510.00194v1), Section 3",
+    source: "GRPO-λ, Section 3",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
 
@@ -202,7 +202,7 @@ fn findings(n: &Numbers) -> Vec<Finding> {
         "recent without clamp differs",
     );
     let both = holds_or(is_grpo(n, "both"), "max(0^l, 0^(t-l)) keeps token 0 in every ratio");
-    let weight = holds_or(is_grpo(n, "ϵ-weight"), "the soft clamp stays");
+    let weight = holds_or(is_grpo(n, "ϵ-weight"), "the soft clamp still acts");
     let implied: Vec<&AtLambda> = n.by_lambda.iter().filter(|at| at.quantity == Quantity::Implied).collect();
     let distance = |at: Option<&&AtLambda>| at.map(|at| at.relative_difference_from_grpo);
     let (at_zero, at_one) = (distance(implied.first()), distance(implied.last()));
@@ -215,16 +215,16 @@ fn findings(n: &Numbers) -> Vec<Finding> {
             &["recent", "recent, A clamped at -0.1"],
         ),
         shown(
-            weights(Finding::new("style_both", "λ = 0 gives GRPO for the style both", both), "both"),
+            weights(Finding::new("style_both", "With style `both`, λ = 0 gives GRPO", both), "both"),
             &["both"],
         ),
         shown(
-            weights(Finding::new("weight", "λ = 0 gives GRPO for ϵ-weight", weight), "ϵ-weight"),
+            weights(Finding::new("weight", "With ϵ-weight, λ = 0 gives GRPO", weight), "ϵ-weight"),
             &["ϵ-weight"],
         ),
         claim(
             "constant_critic",
-            "GAE with the critic GRPO implies, V = V(s₀) everywhere, is GRPO at λ = 1 (not at λ = 0)",
+            "GAE with the critic that GRPO implies, V = V(s₀) everywhere, equals GRPO at λ = 1 (not at λ = 0)",
         )
         .holds_or(at_the_other_end, "it is not")
         .value("relative difference from r - V(s₀) at λ = 1", at_one)

@@ -14,11 +14,11 @@ use serde::Serialize;
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "theorem_1",
-    title: "Is GAE's sum of advantages a sum of TD errors times traces?",
+    title: "Can GAE's policy gradient be written as TD errors times traces?",
     claim: "\"The policy gradient estimate ĝ using traces from generalized advantage estimation A_GAE can be \
         re-parameterized with a critic-free TD-error δ_t such that ĝ = Σ_{t=0..∞} A_GAE(s_t) ∇_θ log π_θ(a_t|s_t) = \
         Σ_{t=0..∞} δ_t Σ_{l=0..t} (γλ)^l ∇_θ log π_θ(a_{t-l}|s_{t-l}).\"",
-    source: "GRPO-lambda (arXiv 2510.00194v1), Theorem 1; Appendix A.2, Eq. 6-16",
+    source: "GRPO-λ, Theorem 1; Appendix A.2, Eq. 6-16",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
 

@@ -12,11 +12,11 @@ use serde::Serialize;
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "traces",
-    title: "Are the printed trace matrices those of Eq. 1 and Eq. 2?",
+    title: "Do the printed trace matrices agree with Eq. 1 and Eq. 2?",
     claim: "\"Trace matrix is a non-learnable precomputed lower-triangular matrix with 1s on the leading diagonal. \
         The two variants of GRPO-λ uses recent and both styles for the trace-weights, which is computed with \
         get_trace().\" (Eq. 17 for both, Eq. 18 for recent)",
-    source: "GRPO-lambda (arXiv 2510.00194v1), Appendix A.3 \"Trace weights\", Eq. 17-18, against Eq. 1-2",
+    source: "GRPO-λ, Appendix A.3 \"Trace weights\", Eq. 17-18, against Eq. 1-2",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
 
@@ -149,7 +149,7 @@ fn findings(n: &Numbers) -> Vec<Finding> {
         "floor",
         "A small value of the undefined floor ε of Eq. 17/18 has no effect",
     ).holds_or(n.floored < 0.01, "a floor of 0.01 replaces many off-diagonal entries")
-        .value("share of them at T = 768, γλ = 0.98", n.floored),
+        .value("share of entries replaced at T = 768, γλ = 0.98", n.floored),
     ]
 }
 

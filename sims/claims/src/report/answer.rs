@@ -39,9 +39,9 @@ const TRACE_ON_TASKS: usize = 2;
 pub(super) fn answer(folder: &Path) -> anyhow::Result<String> {
     let items = [
         format!(
-            "**The trace knows position and length, nothing else.** On-policy it is a weight per token that falls \
-             from the first token to the last and grows with the length of the response: a theorem, for every task, \
-             policy and reduction. {} Scope: a transformer of two \
+            "**The trace depends on position and length alone.** On-policy it is a weight per token that falls \
+             from the first token to the last and grows with the length of the response. This is a theorem for every \
+             task, policy and reduction. {} Scope: a transformer of two \
              layers, one task ([Credit on chains](#credit-on-chains)).",
             chain::in_short(folder)?
         ),
@@ -95,12 +95,13 @@ fn direction(folder: &Path) -> anyhow::Result<String> {
     };
     let (both, seeds) = random_rewards(folder, ClampPart::Both)?;
     Ok(format!(
-        "**Trace and clamp together favour long responses, also where shorter ones are better.** Their expected \
+        "**Trace and clamp together favour long responses, even where shorter ones are better.** Their expected \
          update lowers J on {} of {} exact tasks under a token mean and on {} under 1/T per response. The paper does \
-         not say which of the two it uses. Where shorter responses are better, the token mean lowers J on {} of the \
-         tasks, and where longer ones are, on {}. The clamp alone lowers it on {}, and the trace alone on {}. Under \
-         random rewards the responses of a small transformer change by {both:+.1} tokens with trace and clamp, and by \
-         {:+.1} with the trace alone. Scope: start policies; one transformer, {seeds} seeds, plain gradient descent.",
+         not say which of these reductions it uses. Under the token mean J falls on {} of the tasks where shorter \
+         responses are better, and on {} where longer ones are. The clamp alone lowers J on {}, and the trace alone on \
+         {}. Under random rewards the mean length of a small transformer's responses changes by {both:+.1} tokens with \
+         trace and clamp, and by {:+.1} with the trace alone. Scope: start policies; one transformer, {seeds} seeds, \
+         plain SGD.",
         reversed(&token_mean),
         token_mean.len(),
         reversed(&under(PAPER_ON_TASKS, 1)?),
@@ -116,12 +117,12 @@ fn direction(folder: &Path) -> anyhow::Result<String> {
 fn shown(row: &OverallRow) -> String {
     let shown =
         match (row.gain_low_over_tasks > 0.0, row.gain_high_over_tasks < 0.0, row.p_over_tasks <= 0.05) {
-            (true, _, true) => "a gain",
-            (_, true, true) => "a loss",
-            (_, _, _) => "no difference",
+            (true, _, true) => "is better",
+            (_, true, true) => "is worse",
+            (_, _, _) => "is not shown to differ",
         };
     let (low, high) = (row.gain_low_over_tasks, row.gain_high_over_tasks);
-    format!("{shown} is shown ({:+.3}, 95 % {low:+.3} to {high:+.3})", row.gain)
+    format!("{shown} ({:+.3}, 95 % {low:+.3} to {high:+.3})", row.gain)
 }
 
 fn gains(folder: &Path) -> anyhow::Result<String> {
@@ -130,11 +131,12 @@ fn gains(folder: &Path) -> anyhow::Result<String> {
         |regime: Regime| anyhow::Ok(shown(rows!(learning, regime = regime.name(), method = PAPER[0])?[0]));
     let [grpo, clamp, trace, both] = long_budget(folder)?;
     Ok(format!(
-        "**No gain from the shape of the trace is shown.** With tuned learning rates {}. At a sixteenth of GRPO's best \
-         rate, where larger weights make longer steps, {}. With weights of mean 1, which leave only the shape, {}. \
-         Scope: area under J/J*, nine small exact tasks as the sample, plain SGD. On single-digit addition with a long \
-         budget GRPO-λ solves {:.3} of the problems and GRPO {:.3}. The clamp alone has that gain ({:.3}), and the \
-         trace alone is not shown to have any ({:.3}). Scope: one small transformer, {} paired seeds, each method at \
+        "**The shape of the trace is not shown to help.** We compare GRPO-λ with GRPO by the area under J/J*. With \
+         tuned learning rates GRPO-λ {}. At a sixteenth of GRPO's best rate, where larger weights make longer steps, it \
+         {}. If its weights are rescaled to mean 1, so that only their shape matters, it {}. Scope: nine small exact \
+         tasks as the sample, plain SGD. On single-digit addition with a long budget GRPO-λ solves {:.3} of the \
+         problems and GRPO {:.3}. GRPO with the clamp alone solves as many ({:.3}); the trace alone is not shown to be \
+         better than GRPO ({:.3}). Scope: one small transformer, {} paired seeds, each method at \
          its own rate.",
         said(Regime::OwnBest)?,
         said(Regime::Cautious)?,
@@ -162,10 +164,11 @@ fn curriculum(folder: &Path) -> anyhow::Result<String> {
     Ok(format!(
         "**The clamp is partly a re-weighting towards prompts that are rarely solved.** In expectation a prompt \
          solved nine times in ten keeps {} of its weight. On single-digit addition under SGD the clamp changes the \
-         share of solved training problems by {}. Its contrast within a group, under which such a prompt keeps {} of \
-         its weight, changes the share by {}, and its offset alone by {}. Scope: one small transformer, twelve paired \
-         seeds, each rate chosen on the other seeds. On the chains of point 1, all of one length, GRPO with the clamp \
-         gains {} over GRPO: no curriculum over prompts of different length.",
+         share of solved training problems by {}. The clamp is an offset, its mean over the group, plus a contrast. The \
+         contrast alone, under which such a prompt keeps {} of its weight, changes the share by {}, and the offset alone \
+         by {}. Scope: one small transformer, twelve paired seeds, each rate chosen on the other seeds. On the chains of \
+         point 1, GRPO with the clamp is better than GRPO by {}. There all prompts have one length, so this is no \
+         curriculum over lengths.",
         share(CLAMPED)?,
         gain(ClampPart::Both)?,
         share(REWEIGHTING)?,
@@ -217,11 +220,11 @@ fn prefix_values(folder: &Path) -> anyhow::Result<String> {
     let shares = Data::<ShareRow>::read(folder, "addition_variance.csv")?;
     let share = rows!(shares, method = "systematic_rloo")?[0];
     Ok(format!(
-        "**Values of prefixes from the other responses lower the variance without a bias.** They remove {} of RLOO's \
+        "**Prefix values estimated from the other responses lower the variance without a bias.** They remove {} of RLOO's \
          variance in groups of 8 and {} in groups of 32; the best baseline of prefixes would remove {} and {}. No run \
-         shows that this makes learning faster. On addition a group of 16, drawn as two systematic sets of eight, \
-         has {:.2} times RLOO's variance at the start and {:.2} times after RL, for the same number of tokens. Scope: the same {} exact \
-         tasks at every size; one small transformer.",
+         shows that this makes learning faster. On addition a group of 16 may be drawn as two systematic sets of eight. \
+         With equally many tokens it then has {:.2} times RLOO's variance at the start and {:.2} times after RL. Scope: \
+         the same {} exact tasks at every group size; one small transformer.",
         saved(PREFIX, 8)?,
         saved(PREFIX, 32)?,
         saved(OPTIMAL, 8)?,

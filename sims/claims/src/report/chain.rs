@@ -64,10 +64,11 @@ pub(super) fn in_a_line(folder: &Path) -> anyhow::Result<String> {
 /// The sentences of the report's first point.
 pub(super) fn in_short(folder: &Path) -> anyhow::Result<String> {
     Ok(format!(
-        "On chains of operations a verifier knows the first wrong token. Its credit, a modelled Q minus the baseline of \
-         least variance, gains {} of mean held-out accuracy over RLOO. Over the same credit at random steps it gains {}. \
-         With V as the baseline it is equivalent to RLOO, {}. GRPO-λ gains over GRPO, {}, and loses against GRPO with \
-         the clamp, {}. The trace alone loses against GRPO, {}.",
+        "On chains of operations a verifier finds the first wrong token. Its credit is a modelled Q minus the baseline of \
+         least variance. In mean held-out accuracy it is better than RLOO by {}, and better than the same credit at \
+         random steps by {}. With V as the baseline it is equivalent to RLOO, with a difference of {}. \
+         GRPO-λ is better than GRPO by {}. From GRPO with the clamp it differs by {}. The trace alone is worse than \
+         GRPO, by {}.",
         gate(folder, REFERENCE)?.with_ends(),
         gate(folder, PERMUTED)?.with_ends(),
         family(folder, TEXTBOOK, REFERENCE, "equivalent")?.with_ends(),

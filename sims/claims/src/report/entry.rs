@@ -90,7 +90,7 @@ impl<'a> Entry<'a> {
             let said = format!("{}{}. {}", finding.statement, primary(finding), self.verdict(finding));
             text += &wrapped("- ", "  ", &said);
             let values = few(&finding.values);
-            if finding.rows.is_empty() && !values.is_empty() {
+            if finding.rows.is_empty() && !values.is_empty() && numbers(&finding.detail) < ENOUGH {
                 text += &wrapped("  - ", "    ", &values);
             }
         }
@@ -104,6 +104,14 @@ impl<'a> Entry<'a> {
 
 /// Values of a finding on a page; the file of verdicts has the rest.
 const MOST_VALUES: usize = 2;
+
+/// Numbers in the detail of a verdict that leave its values to the file of verdicts.
+const ENOUGH: usize = 2;
+
+/// Words of a text that contain a digit.
+fn numbers(text: &str) -> usize {
+    text.split_whitespace().filter(|word| word.contains(|c: char| c.is_ascii_digit())).count()
+}
 
 /// The first values of a finding in a line; what two names share, up to a colon, stands once.
 fn few(values: &str) -> String {
@@ -166,7 +174,7 @@ impl Deciding {
     fn markdown(&self) -> String {
         let kept = self.kept.iter().filter(|kept| **kept).count();
         let (file, all) = (&self.file, self.table.rows.len());
-        let link = format!("[`{file}`](data/{file}) ({kept}/{all})\n\n");
+        let link = format!("[`{file}`](data/{file}) ({kept}/{all} rows)\n\n");
         let columns = &self.columns[..self.columns.len().min(MOST_COLUMNS)];
         if kept > MOST_ROWS {
             link

@@ -22,9 +22,9 @@ use tables::tables;
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "atlas_learning",
-    title: "Which method learns faster from the same responses, and from the same tokens?",
+    title: "Which methods learn faster from equally many responses, and from equally many tokens?",
     claim: "\"GRPO-λ learns faster\" than GRPO, and where it stands among every other method",
-    source: "ours; the words in quotation marks: arXiv 2510.00194v1, section 1",
+    source: "Our question, on arXiv 2510.00194v1, section 1",
     run: |context| PARTS.report(context),
 };
 

@@ -9,9 +9,9 @@ use shown::{figures, findings, tables};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "atlas_off_policy",
-    title: "Off-policy: which traces keep the trust region that every token keeps?",
+    title: "Which traces stay in the trust region off-policy if every token does?",
     claim: "clipping π_ratio between 1-ϵ and 1+ϵ discourages π_θ from changing too much from π_θold; P-trace: \"partial trust region preservation\"",
-    source: "GRPO-lambda (arXiv 2510.00194v1), section 2; P-trace (arXiv 2605.05965), abstract",
+    source: "GRPO-λ, section 2; P-trace (arXiv 2605.05965), abstract",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
 

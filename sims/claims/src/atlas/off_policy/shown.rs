@@ -16,7 +16,7 @@ fn token_ratios(n: &Numbers) -> Finding {
     Finding::new(
         "token_ratios",
         "If every token's ratio lies in [1-ε, 1+ε], so does the ratio that GRPO-λ clips",
-        holds_or(largest(own.map(|s| s.outside)) == 0.0, "log-ratios add up along the rows of its trace"),
+        holds_or(largest(own.map(|s| s.outside)) == 0.0, "GRPO-λ's log-ratio is a sum along the rows of its trace"),
     )
     .rows("trust_region", &["lambda", "trace", "share_outside"])
     .only("lambda", &[Q])

@@ -53,7 +53,8 @@ fn headline(all: &[Overall]) -> Finding {
     let verdict = match turned.is_empty() {
         true => Verdict::Holds,
         false => Verdict::HoldsWhen(format!(
-            "the finer credit is a difference of sound values: {} of {} methods are unbiased up to scale on all tasks",
+            "the finer credit is a difference of unbiased values: {} of {} methods are unbiased up to scale on all \
+             tasks",
             good().count(),
             all.len()
         )),
@@ -88,7 +89,11 @@ fn equal_lengths(atlas: &Atlas, all: &[Overall]) -> Finding {
     let bad = names(turned().filter(turned_when_equal));
     let good = by(turned().filter(|o| !turned_when_equal(o)), |o| o.worst.0);
     let verdict = match turned().any(|o| turned_when_equal(&o)) {
-        false => Verdict::HoldsWhen("all responses have one length; an average over tokens or responses turns the update away where lengths vary".into()),
+        false => Verdict::HoldsWhen(
+            "all responses have one length; if lengths vary, an average over tokens or \
+            responses changes the direction"
+                .into(),
+        ),
         true => Verdict::Fails(format!("turned even at equal lengths: {bad}")),
     };
     let statement = "One number per response keeps the direction of the gradient, whatever the normalisation";
@@ -102,10 +107,10 @@ fn reversal(all: &[Overall], [grpo, traced]: [f64; 2]) -> Finding {
     let reversing = by(all.iter().filter(|o| o.reversed.0 > 0.0), |o| -o.reversed.0);
     let finding = Finding::new(
         "reversal",
-        "No method turns the update of a prefix against the gradient (κ(s) ≥ 0 wherever the gradient is not 0)",
+        "No method reverses the update of a prefix (κ(s) ≥ 0 wherever the gradient is not 0)",
         holds_or(
             reversing.is_empty(),
-            format!("{} of {} methods reverse a prefix somewhere", reversing.len(), all.len()),
+            format!("{} of {} methods reverse at least one prefix", reversing.len(), all.len()),
         ),
     )
     .value("reversed as a whole on a task", names(all.iter().filter(|o| o.worst.0 < 0.0)))
@@ -119,7 +124,7 @@ fn lambda(all: &[Overall]) -> Finding {
     let names = ["GRPO-λ recent", BASELINE];
     let [traced, plain] =
         names.map(|name| all.iter().find(|o| o.entry.name == name).and_then(|o| o.mean(Column::Cosine)));
-    let statement = "GRPO-λ (recent) turns away from the gradient no more than GRPO";
+    let statement = "The expected update of GRPO-λ (recent) is no further from the gradient than GRPO's";
     let ok = traced.zip(plain).is_some_and(|(traced, plain)| traced >= plain - 1e-6);
     let finding = Finding::new("lambda", statement, holds_or(ok, "its mean cosine is lower"));
     showing(finding, &names, &["mean cosine", "lowest cosine", "on task"])
@@ -134,18 +139,21 @@ fn rescaling(atlas: &Atlas) -> Finding {
     };
     let verdict = match worst(SOUND, Column::BiasDirection) < 1e-6 {
         true => Verdict::HoldsWhen(
-            "rewards are not divided by the group's std and losses not by token counts (TEMPO, no std)"
-                .into(),
+            "rewards are not divided by the group's std, nor losses by token counts (`TEMPO, no std`)".into(),
         ),
         false => Verdict::Fails("TEMPO without std turns the update within a prefix".into()),
     };
-    let statement = "Prefix-tree credit only re-weights prefixes against each other; within a prefix the direction is the gradient's";
+    let statement = "Prefix-tree credit only changes the relative weights of prefixes; within a prefix the update \
+        has the gradient's direction";
     let finding = Finding::new("rescaling", statement, verdict).note("Largest on any exact task.");
     let shown = [SOUND, "TEMPO", "TreeRL", "SPO-tree", "TreeRPO (recon.)"];
     shown.into_iter().fold(finding, |finding, name| {
         finding
-            .value(format!("{name}: direction"), worst(name, Column::BiasDirection))
-            .value(format!("{name}: rescaling"), worst(name, Column::BiasRescaling))
+            .value(format!("bias of {name}: within prefixes (direction)"), worst(name, Column::BiasDirection))
+            .value(
+                format!("bias of {name}: between prefixes (rescaling)"),
+                worst(name, Column::BiasRescaling),
+            )
             .value(format!("{name}: variation of κ(s)"), worst(name, Column::KappaCv))
     })
 }
@@ -174,7 +182,7 @@ fn tracing(atlas: &Atlas, all: &[Overall]) -> Finding {
     let verdict = match (lower, higher) {
         (_, 0) => Verdict::Holds,
         _ if higher > lower => {
-            Verdict::Fails(format!("higher in {higher} of {} cases that differ", lower + higher))
+            Verdict::Fails(format!("it is higher in {higher} of the {} cases that differ", lower + higher))
         }
         _ => Verdict::HoldsWhen(format!("lower in {lower} of {} cases that differ", lower + higher)),
     };
@@ -197,7 +205,7 @@ fn equal_cost(all: &[Overall]) -> Finding {
     let plain = order.iter().find(family).copied();
     let first = order.first().copied();
     let verdict = match first.filter(|first| Some(*first) != plain) {
-        Some(first) => Verdict::HoldsWhen(format!("the method is {first}, whose error is the lowest")),
+        Some(first) => Verdict::HoldsWhen(format!("the method is {first}, which has the lowest error")),
         None => Verdict::Fails("one number per response has the lowest".into()),
     };
     let statement = "At equal cost a method with finer credit has the lowest error of one update";
@@ -224,7 +232,7 @@ fn credit(atlas: &Atlas) -> Finding {
     ranked.sort_by(|(_, [a, b], _), (_, [c, d], _)| (a - b).total_cmp(&(c - d)));
     let below = ranked.iter().filter(|(_, [own, base], _)| own - base < -1e-9).count();
     let statement =
-        "Methods that assign credit per token rank a prefix's tokens better, in expectation, than GRPO";
+        "Methods with credit per token rank the tokens of a prefix better, in expectation, than GRPO does";
     let verdict = holds_or(
         below == 0 && !ranked.is_empty(),
         format!("{below} of {} methods rank them worse", ranked.len()),
@@ -233,7 +241,9 @@ fn credit(atlas: &Atlas) -> Finding {
         "Rank correlation of implied credit with A, and GRPO's, mean over the tasks on which both are exact: those furthest below it, or least above.",
     );
     ranked.iter().take(MOST).fold(finding, |finding, (name, both, tasks)| {
-        finding.value(format!("{name}: correlations"), both).value(format!("{name}: tasks"), tasks)
+        finding
+            .value(format!("{name}: its correlation and GRPO's"), both)
+            .value(format!("{name}: tasks"), tasks)
     })
 }
 

@@ -21,7 +21,7 @@ pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "atlas_updates",
     title: "How does every method's update compare with the policy gradient, in expectation and in spread?",
     claim: "Finer credit than one number per response moves the policy along the gradient of expected reward",
-    source: "ours; the premise of GRPO-λ, P-trace and S-trace, OAR, TEMPO and their rivals",
+    source: "Our question, on the premise of GRPO-λ, P-trace and S-trace, OAR, TEMPO and their rivals",
     run: |context| PARTS.report(context),
 };
 

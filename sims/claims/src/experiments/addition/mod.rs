@@ -16,9 +16,10 @@ use shown::{ShareRow, figures, findings, tables};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "addition",
-    title: "On a transformer that learns addition: what do systematic groups, the trace and the clamp change, each at its own rate?",
+    title: "What do systematic groups, the trace and the clamp change for a transformer that learns addition, each \
+        at its best rate?",
     claim: "Systematic groups have 0.65 to 0.8 of RLOO's variance on a transformer, as predicted before the runs",
-    source: "ours; protocols in `paper/protocols`",
+    source: "Our question; its protocols are in `paper/protocols`",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
 

@@ -51,7 +51,7 @@ fn more(trial: &Trial, arm: &Arm) -> Verdict {
             Verdict::Fails(format!("they are equal, within {}", trial.protocol.margin))
         }
         Some(Effect::Inconclusive) | None => {
-            Verdict::Inconclusive("the interval holds 0 and reaches beyond the margin of equality".into())
+            Verdict::Inconclusive("the interval contains 0 and reaches beyond the margin of equality".into())
         }
     }
 }
@@ -73,7 +73,7 @@ fn showing(finding: Finding, trial: &Trial) -> Finding {
 
 fn faster(n: &Numbers) -> Option<Finding> {
     let trial = &n.trials[SYSTEMATIC];
-    let statement = "Systematic groups teach addition faster than RLOO's";
+    let statement = "With systematic groups the model learns addition faster than with RLOO";
     Some(showing(claim("faster", statement).verdict(more(trial, trial.arm(SETS)?)), trial))
 }
 
@@ -112,7 +112,7 @@ fn divergence(n: &Numbers) -> Option<Finding> {
         both if both.iter().all(|r| matches!(r, Effect::Lower | Effect::Equivalent)) => {
             Verdict::Fails("it is no larger at either β".into())
         }
-        [..] => Verdict::Inconclusive("the two values of β disagree, or an interval holds 0".into()),
+        [..] => Verdict::Inconclusive("the two values of β disagree, or an interval contains 0".into()),
     };
     let times = |d: &Difference| [d.interval.mid, d.interval.low, d.interval.high].map(f64::exp);
     Some(
@@ -132,7 +132,9 @@ fn kl_term(n: &Numbers) -> Option<Finding> {
     (!pairs.is_empty()).then(|| {
         claim("kl_term", "The KL term at β = 0.04 lowers the divergence with every trace and clamp")
             .holds_or(above.is_empty(), format!("not for {}", above.join(", ")))
-            .each(&pairs, |finding, (a, b)| finding.value(a.name.as_str(), (b.mean - a.mean).exp()))
+            .each(&pairs, |finding, (a, b)| {
+                finding.value(format!("{}, divergence multiplied by", a.name), (b.mean - a.mean).exp())
+            })
             .note("Divergence with the term over that without it, geometric mean over seeds.")
     })
 }

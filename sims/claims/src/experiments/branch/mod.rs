@@ -15,9 +15,11 @@ use shown::{figures, findings, tables};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "branch",
-    title: "At equal numbers of sampled tokens: do trees, completions and a learned critic teach a transformer more than groups do?",
-    claim: "Trees of responses, completions of prefixes and a learned critic gain over GRPO per sampled token",
-    source: "ours; protocol in `paper/protocols/branch.toml`, committed before its runs",
+    title: "From equally many sampled tokens, does a transformer learn more by trees, completions or a critic than \
+        by GRPO?",
+    claim: "From equally many tokens, trees of responses, completions of prefixes and a learned critic are better \
+        than GRPO",
+    source: "Our question; its protocol, `paper/protocols/branch.toml`, was committed before the runs",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
 

@@ -29,7 +29,7 @@ impl Outcome {
     pub(in crate::experiments) fn verdict(self) -> Verdict {
         match self {
             Outcome::Held => Verdict::Holds,
-            Outcome::Open => Verdict::Inconclusive("a comparison is inconclusive".into()),
+            Outcome::Open => Verdict::Inconclusive("at least one comparison is inconclusive".into()),
             Outcome::Failed => Verdict::Fails("a comparison shows the opposite".into()),
         }
     }
@@ -56,15 +56,16 @@ fn prediction(
         outcome = outcome.max(Outcome::new(difference.verdict(n.study.margin), *gains));
         finding = with(finding, n, *pair, difference);
     }
-    Some((outcome, Finding { verdict: outcome.verdict(), ..finding }))
+    Some((outcome, Finding { verdict: outcome.verdict(), ..finding }.rows("compared", &[])))
 }
 
 /// The predictions from the second on; the first is the gate.
 fn predictions(n: &Numbers) -> Option<Vec<(Outcome, Finding)>> {
-    let baseline = "P2: Verifier credit gains less with V than with b* as its baseline";
-    let trace = "P3: The trace alone does not gain over GRPO";
-    let clamp = "P4: GRPO with the clamp gains over GRPO, and GRPO-λ does not gain over GRPO with the clamp";
-    let tempo = "P5: TEMPO does not gain over RLOO";
+    let baseline = "P2: Verifier credit is better with the baseline b* than with V";
+    let trace = "P3: The trace alone is not better than GRPO";
+    let clamp =
+        "P4: GRPO with the clamp is better than GRPO, and GRPO-λ is not better than GRPO with the clamp";
+    let tempo = "P5: TEMPO is not better than RLOO";
     let all = [
         prediction(n, "baseline", baseline, &[([VERIFIER, TEXTBOOK], true)]),
         prediction(n, "trace", trace, &[([TRACE, GRPO], false)]),
@@ -122,7 +123,7 @@ pub(in crate::experiments) fn summary(outcomes: &[Outcome]) -> Finding {
 fn gain(n: &Numbers, key: &str, statement: &str, pair: [&str; 2]) -> Option<Finding> {
     let d = n.family(pair[0], pair[1])?;
     let verdict = verdict_on_gain(d.verdict(n.study.margin), n.study.margin);
-    Some(with(claim(key, statement).verdict(verdict), n, pair, d))
+    Some(with(claim(key, statement).verdict(verdict), n, pair, d).rows("compared", &[]))
 }
 
 /// The verdict on "gains" from the verdict on a difference.
@@ -130,19 +131,18 @@ pub(in crate::experiments) fn verdict_on_gain(effect: Effect, margin: f64) -> Ve
     match effect {
         Effect::Equivalent => Verdict::Fails(format!("the two are equivalent within {margin}")),
         Effect::Higher => Verdict::Holds,
-        Effect::Lower => Verdict::Fails("it is worse".into()),
+        Effect::Lower => Verdict::Fails("the opposite is shown".into()),
         Effect::Inconclusive => Verdict::Inconclusive("no difference is shown".into()),
     }
 }
 
 fn gains(n: &Numbers) -> impl Iterator<Item = Finding> {
-    let against_clamp =
-        "Verifier credit (Q - b*) gains over GRPO with the clamp, which assigns no credit within a response";
+    let against_clamp = "Verifier credit (Q - b*) is better than GRPO with the clamp, which assigns no credit within a response";
     let all = [
-        ("textbook", "Textbook credit, Q - V from the verifier, gains over RLOO", [TEXTBOOK, REFERENCE]),
+        ("textbook", "Textbook credit, Q - V from the verifier, is better than RLOO", [TEXTBOOK, REFERENCE]),
         ("against_clamp", against_clamp, [VERIFIER, CLAMP]),
-        ("paper", "GRPO-λ as published gains over GRPO", [PAPER, GRPO]),
-        ("sets", "Systematic sets gain over RLOO", [SETS, REFERENCE]),
+        ("paper", "GRPO-λ as published is better than GRPO", [PAPER, GRPO]),
+        ("sets", "Systematic sets are better than RLOO", [SETS, REFERENCE]),
     ];
     all.into_iter().filter_map(|(key, statement, pair)| gain(n, key, statement, pair))
 }

@@ -27,9 +27,9 @@ use shown::{figures, tables};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "chain",
-    title: "On chains whose first error is known: which methods assign credit, and what is it worth?",
+    title: "Which methods assign credit on chains whose first error is known, and how much does it help?",
     claim: "Credit from a verifier gains over RLOO and over the same credit at other steps, and GRPO-λ gains what its clamp gains",
-    source: "ours; protocol in `paper/protocols/chain_6.toml`, committed before its runs",
+    source: "Our question; its protocol, `paper/protocols/chain_6.toml`, was committed before the runs",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
 

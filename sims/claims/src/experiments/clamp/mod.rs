@@ -17,7 +17,7 @@ pub(super) static EXPERIMENT: Experiment = Experiment {
     claim: "\"Negative returns encourage π to move as far as possible from the corresponding trajectory, which can \
         act as a destructive force on model parameters. [...] To mitigate this issue, we adopt a similar approach, \
         i.e., we clamp negative advantages to a small value (-0.1 in our experiments).\"",
-    source: "GRPO-lambda (arXiv 2510.00194v1), Section 4.2 \"Clamping the advantage function\"; Algorithms 1 and 2",
+    source: "GRPO-λ, Section 4.2 \"Clamping the advantage function\"; Algorithms 1 and 2",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
 

@@ -32,14 +32,13 @@ fn turns(n: &Numbers) -> Finding {
     let kept = uniform.as_ref().is_some_and(|(cosine, _)| (cosine - 1.0).abs() < EXACT);
     claim(
         "turns",
-        "Clamping negative advantages changes in which direction a prompt's expected update moves the \
-         policy, not only how far",
+        "Clamping negative advantages changes the direction of a prompt's expected update, not only its length",
     )
     .holds_when(
         !kept,
         changed(&traced) && changed(&real),
         "rewards are not binary, or token weights differ between responses, as with a trace and varying lengths; \
-         elsewhere the prompt's whole update gets shorter",
+         otherwise the update only gets shorter",
         "the direction is kept with traces, or with real rewards",
     )
     .value("MDPs with binary rewards", n.effects.iter().filter(|t| t.binary() && t.uniform()).count())
@@ -61,7 +60,8 @@ fn raises_j(n: &Numbers) -> Finding {
     )
     .holds_or(
         clamped.as_ref().is_some_and(|c| c.0 > 0.0),
-        "the clamp leaves a push upwards, which the trace multiplies by a weight that grows with the length",
+        "the clamp makes the mean advantage positive, which the trace multiplies by a weight that grows with the \
+         length",
     )
     .value("lowest cosine with ∇J, clamped", clamped)
     .value("unclamped", lowest(|t| t.unclamped_with_gradient))
@@ -73,7 +73,7 @@ fn sums_to_zero(n: &Numbers) -> Finding {
     claim("sums_to_zero", "The clamped advantages of a group still sum to 0")
         .holds_or(
             half.is_some_and(|sum| sum.abs() < EXACT),
-            "the batch pushes up the likelihood of whatever was sampled",
+            "their sum is positive, so that the update raises the probability of whatever was sampled",
         )
         .value("sum with 4 of 8 right", half)
         .value("unclamped", rounding_error(unclamped))
@@ -86,8 +86,8 @@ fn relative_weights(n: &Numbers) -> Finding {
     };
     let ratio = |clamped: bool| Some(weight(0.95, clamped)? / weight(0.05, clamped)?);
     let kept = ratio(true).zip(ratio(false)).is_some_and(|(a, b)| (a - b).abs() < 0.01);
-    claim("relative_weights", "The clamp leaves the relative weight of prompts alone")
-        .holds_or(kept, "solved prompts are nearly switched off")
+    claim("relative_weights", "The clamp does not change the relative weights of prompts")
+        .holds_or(kept, "prompts that are nearly always solved keep little of their weight")
         .rows("", &["p", "clamp", "weight_by_oracle", "large_group_limit", "signal_to_noise"])
         .only("group", &[GROUP])
         .only("p", &[0.05, 0.5, 0.95])

@@ -24,7 +24,7 @@ fn multiples(cells: &[&Outcome]) -> String {
         let ratios: Vec<String> = own.map(|c| c.ratio.to_string()).collect();
         (!ratios.is_empty()).then(|| format!("{} times the best with {}", ratios.join(" or "), kind.name()))
     };
-    [Kind::Sgd, Kind::AdamW].into_iter().filter_map(of_kind).collect::<Vec<_>>().join(", ")
+    [Kind::Sgd, Kind::AdamW].into_iter().filter_map(of_kind).collect::<Vec<_>>().join(", or ")
 }
 
 /// Shows the gains of some arms with a policy.
@@ -126,7 +126,7 @@ fn nested(n: &Numbers) -> Finding {
     });
     let finding = Finding::new(
         "nested",
-        "With shared parameters the clamp also gains if each run's learning rate is chosen on the other runs",
+        "With shared parameters the clamp also helps if each run's learning rate is chosen on the other runs",
         of_optimisers(n, CLAMPED),
     );
     let finding = with_nested(finding, n, true, &[CLAMPED]);
@@ -139,7 +139,8 @@ fn nested(n: &Numbers) -> Finding {
 fn weights(n: &Numbers) -> Finding {
     let finding = Finding::new(
         "weights",
-        "The clamp's weights of prompts alone (GRPO's advantages times the ratio of expected updates) gain where prompts share parameters",
+        "Where prompts share parameters, it already helps to weigh prompts as the clamp does (GRPO's advantages \
+         times the ratio of expected updates)",
         of_optimisers(n, WEIGHTS),
     );
     with_nested(finding, n, true, &[WEIGHTS, CLAMPED, REWEIGHTING, OFFSET])
@@ -162,7 +163,8 @@ fn parts(n: &Numbers) -> Finding {
         .sum::<f64>();
     let finding = Finding::new(
         "parts",
-        "The clamp works by re-weighting prompts: this part changes the area more than the offset does",
+        "The clamp works by re-weighting prompts: this part changes the area under the learning curve more than its \
+         offset does",
         holds_or(
             rms(REWEIGHTING) > rms(OFFSET),
             format!("re-weighting {}, offset {}", short(rms(REWEIGHTING)), short(rms(OFFSET))),
@@ -199,7 +201,7 @@ fn shared(n: &Numbers) -> Finding {
     let apart = Shown::Gain.count(&shown);
     let finding = Finding::new(
         "shared",
-        "The clamp gains more where prompts share parameters than in a table with the same start",
+        "The clamp helps more where prompts share parameters than in a table with the same start policy",
         gains_everywhere(
             &shown,
             format!(
@@ -223,8 +225,11 @@ fn offset(n: &Numbers) -> Finding {
     let moved = largest(n.weights.iter().map(|(_, w)| (w[OFFSET] - w[0]).abs()));
     let finding = Finding::new(
         "offset",
-        "The offset of the clamp has no effect on average: it pushes up whatever was sampled",
-        holds_or(moved < 1e-12, "it re-weights prompts, too, since it depends on how many are right"),
+        "On average the clamp's offset has no effect, since it raises the probability of whatever was sampled",
+        holds_or(
+            moved < 1e-12,
+            "it re-weights prompts, too, since it depends on how many responses are right",
+        ),
     );
     finding
         .value("largest change of the multiple of ∇p", moved)
@@ -239,7 +244,8 @@ fn solved(n: &Numbers) -> Finding {
         n.weights.windows(2).all(|w| w[1].1[CLAMPED] / w[1].1[0] <= w[0].1[CLAMPED] / w[0].1[0] + 1e-12);
     let finding = Finding::new(
         "solved",
-        "The more often a prompt is solved, the less of its weight the clamp leaves: a curriculum towards unsolved prompts",
+        "The more often a prompt is solved, the less of its weight the clamp leaves, a curriculum towards unsolved \
+         prompts",
         holds_or(falls, "the share of the weight that is left rises somewhere"),
     );
     [0.02, 0.5, 0.9, 0.98]

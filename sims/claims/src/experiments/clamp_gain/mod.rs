@@ -45,9 +45,9 @@ use shown::{figures, tables};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "clamp_gain",
-    title: "Where does the clamp's gain come from: prompts re-weighted, an offset, shared parameters or Adam?",
+    title: "Does the clamp help by re-weighting prompts, by an offset, through shared parameters or through Adam?",
     claim: "The clamp at -0.1 helps a policy that answers many prompts from shared parameters",
-    source: "ours; a transformer trained on addition gained from the clamp, tables did not",
+    source: "Our question: why did the clamp help a transformer on addition, but not tabular policies?",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
 

@@ -17,9 +17,9 @@ use shown::{figures, findings, tables};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "clamp_parts",
-    title: "On a transformer that learns addition: which part of the clamp gains, and at which rates?",
+    title: "Which part of the clamp helps a transformer learn addition, and at which learning rates?",
     claim: "Clamped advantages make a transformer learn addition better, by how they re-weight prompts",
-    source: "ours; `clamp_gain` on a transformer",
+    source: "Our question: do the results of `clamp_gain` hold on a transformer?",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
 

@@ -52,7 +52,7 @@ fn helps(n: &Numbers) -> Finding {
     let verdict = gains_everywhere(
         &shown,
         format!(
-            "the setting is {}, {up} of {all} after Holm's correction; it solves fewer in {down}",
+            "the setting is {} ({up} of {all} settings after Holm's correction); in {down} settings it solves fewer",
             places.join(" or ")
         ),
         format!("in none of {all} settings after Holm's correction; it solves fewer in {down}"),
@@ -111,9 +111,10 @@ fn at_nested_rates(n: &Numbers) -> Finding {
 }
 
 fn parts(n: &Numbers) -> Finding {
-    let statement = "The clamp gains by its contrast within a group, which re-weights prompts: this part alone gains, \
-        and more than the offset alone";
-    let neither = "no optimiser shows both: that the contrast gains, and that it gains more than the offset";
+    let statement = "The clamp helps by its contrast within a group, which re-weights prompts: this part alone \
+        solves more than GRPO, and more than the offset alone";
+    let neither = "no optimiser shows both that the contrast solves more than GRPO and that it solves more than the \
+        offset";
     let names = [PARTS[REWEIGHTING].name(), PARTS[OFFSET].name(), OTHERS[1]];
     let finding = at_chosen_rates(n, claim("parts", statement), &[REWEIGHTING - 1, APART], neither, &names);
     let finding = finding.each([REWEIGHTING, OFFSET], |finding, arm| {
@@ -128,7 +129,8 @@ fn parts(n: &Numbers) -> Finding {
 }
 
 fn beyond(n: &Numbers) -> Finding {
-    let claim = claim("beyond", "Together the two parts gain more than the sum of what each gains alone");
+    let claim =
+        claim("beyond", "The gain of the two parts together is larger than the sum of their separate gains");
     let neither = "not shown under either optimiser after Holm's correction";
     tested(at_chosen_rates(n, claim, &[BEYOND], neither, &[OTHERS[0]]), n, 3 * n.nested.len())
 }
@@ -144,7 +146,7 @@ fn tabular(n: &Numbers) -> Finding {
     let same = |(c, tabular): &&(&Outcome, f64)| (c.gain[CLAMP].interval.mid > 0.0) == (*tabular > 0.0);
     let agree = pairs.iter().filter(same).count();
     let statement = "The tabular version of the task predicts the sign of the clamp's gain at each multiple of the best rate";
-    let detail = format!("the signs agree in {agree} of {} settings", pairs.len());
+    let detail = format!("the predicted sign is right in {agree} of {} settings", pairs.len());
     claim("tabular", statement)
         .holds_or(agree == pairs.len() && !pairs.is_empty(), detail)
         .value("settings", pairs.len())

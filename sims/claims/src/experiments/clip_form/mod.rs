@@ -17,7 +17,7 @@ pub(super) static EXPERIMENT: Experiment = Experiment {
     claim: "Main text: \"ℓ_π = min(π^GAE_ratio(s_t) δ_t, clip(π^GAE_ratio(s_t), 1-ϵ, 1+ϵ) δ_t)\"; Algorithm 1: \
         \"coef_2 ← clamp(coef_1, \
         1±ϵ_clip)\", \"ℓ ← -min(coef_1, coef_2) δ\"",
-    source: "GRPO-lambda (arXiv 2510.00194v1), Section 3 against Algorithms 1 and 2",
+    source: "GRPO-λ, Section 3 against Algorithms 1 and 2",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
 

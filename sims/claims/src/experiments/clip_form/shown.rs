@@ -58,10 +58,10 @@ fn trust_region(n: &Numbers) -> Finding {
     let kept = end(FORMS[1].0).zip(end(FORMS[0].0)).is_some_and(|(printed, ppo)| printed > 0.9 * ppo);
     claim(
         "trust_region",
-        "\"clipping π_ratio between 1-ϵ and 1+ϵ discourages π_θ from changing too much from π_θold\", as \
-         printed too",
+        "It is true of the printed form, too, that \"clipping π_ratio between 1-ϵ and 1+ϵ discourages π_θ from \
+         changing too much from π_θold\"",
     )
-    .holds_or(kept, "with the printed form a policy moves farther")
+    .holds_or(kept, "the policy moves farther than with PPO's form")
     .rows("trust_region", &["form", "updates", "kl_from_sampling_policy", "smallest_ratio", "j"])
     .only("updates", &[UPDATES])
 }
@@ -72,7 +72,7 @@ fn off_policy(n: &Numbers) -> Finding {
     let apart = |(a, b): &(&AfterStep, &AfterStep)| (a.cosine_with_grad_j - b.cosine_with_grad_j).abs();
     let is_apart = pairs.iter().any(|pair| apart(pair) > 1e-6);
     // The first of the largest differences, of policies that have got worse and of those that have improved.
-    claim("off_policy", "Off-policy the printed form gives another direction than PPO's")
+    claim("off_policy", "Off-policy the printed form's update has another direction than that of PPO's form")
         .holds_or(is_apart, "the same everywhere")
         .each([("got worse", false), ("improved", true)], |finding, (name, improved)| {
             let moved = pairs.iter().filter(|(m, _)| (m.step > 0.0) == improved);

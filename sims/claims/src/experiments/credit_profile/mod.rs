@@ -14,7 +14,7 @@ pub(super) static EXPERIMENT: Experiment = Experiment {
     title: "How much does each token weigh under every variant of GRPO-λ?",
     claim: "\"A less rigorous explanation of ϵ-weight variant is that the loss at each step (token) essentially gets \
         reweighted implicitly with ϵ-trace. ϵ-weight does this reweighting of the loss explicitly.\"",
-    source: "GRPO-lambda (arXiv 2510.00194v1), Appendix A.3; Section 3.2, Section 4.2, Algorithms 1 and 2",
+    source: "GRPO-λ, Appendix A.3; Section 3.2, Section 4.2, Algorithms 1 and 2",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
 

@@ -37,8 +37,8 @@ fn same_reweighting(n: &Numbers) -> Finding {
         .holds_or(
             gap(&n.trace, &unclamped) < EXACT,
             format!(
-                "they are time reversals of each other, w_t = c_(T-1-t): at T = {LEN}, λ = {Q} ϵ-trace weighs token 0 \
-                 with {} and the last with {}, ϵ-weight's w with {} and {}",
+                "their weights are time reversals of each other, w_t = c_(T-1-t): at T = {LEN}, λ = {Q} ϵ-trace \
+                 weighs token 0 with {} and the last with {}, ϵ-weight's w with {} and {}",
                 short(n.trace[0]),
                 short(n.trace[LEN - 1]),
                 short(unclamped[0]),
@@ -92,7 +92,7 @@ fn early_as_late(n: &Numbers) -> Finding {
     let (first, last) = (n.both[0], n.both[LEN - 1]);
     claim(
         "early_as_late",
-        "Under the style both, \"early tokens are considered as important as the late ones\" (in the update)",
+        "With style `both`, \"early tokens are considered as important as the late ones\" (in the update)",
     )
     .holds_or((first - last).abs() < EXACT, "the first token weighs more")
     .value("weight of token 0", first)

@@ -21,7 +21,8 @@ pub(super) static EXPERIMENT: Experiment = Experiment {
     title: "Which KL does each estimator descend when it is used as a loss?",
     claim: "Which divergence do k1, k2, k3 and ratio·k3 descend as losses? The paper names no estimator: PPO is \
         \"combined with a KL-divergence regularizer [..] ℓ_KL = D_KL(π_θ||π_ref)\"",
-    source: "ours; section 2 of the paper; k3 is the estimator of DeepSeekMath and TRL. Compare arXiv 2506.09477",
+    source: "Our question, on section 2 of the paper; k3 is the estimator of DeepSeekMath and TRL. Compare arXiv \
+        2506.09477",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
 

@@ -18,20 +18,23 @@ pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
 fn k3_as_loss(n: &Numbers) -> Finding {
     let s = &n.states;
     let (cosine, kl) = s.lowest;
-    claim("k3_as_loss", "k3 as a loss term descends the divergence that it estimates, KL(π||ref)")
-        .holds_or(cosine > 1.0 - 1e-9, "E[∇k3] = π - ref = ∇KL(ref||π), the other divergence")
-        .value("random pairs of 3-action softmax policies", s.pairs)
-        .value("lowest cosine with ∇KL(π||ref)", cosine)
-        .value("its KL", kl)
-        .value("largest difference from ∇KL(ref||π)", rounding_error(s.identities[2]))
-        .value("largest difference of E[k1], E[k3], E[ρ k3] from KL(π||ref)", rounding_error(s.values))
-        .value("of E[k2]", s.k2_value)
+    claim(
+        "k3_as_loss",
+        "The expected gradient of k3 in the loss is that of the divergence that k3 estimates, KL(π||ref)",
+    )
+    .holds_or(cosine > 1.0 - 1e-9, "E[∇k3] = π - ref = ∇KL(ref||π), the gradient of the other divergence")
+    .value("random pairs of 3-action softmax policies", s.pairs)
+    .value("lowest cosine with ∇KL(π||ref)", cosine)
+    .value("its KL", kl)
+    .value("largest difference from ∇KL(ref||π)", rounding_error(s.identities[2]))
+    .value("largest difference of E[k1], E[k3], E[ρ k3] from KL(π||ref)", rounding_error(s.values))
+    .value("of E[k2]", s.k2_value)
 }
 
 fn worked_table(n: &Numbers) -> Finding {
     claim(
         "worked_table",
-        "The worked table of a 3-action softmax: k1 (0,0,0), k2 and ratio·k3 (0.0033, 0.2365, -0.2398), k3 \
+        "The expected gradients on a 3-action softmax are k1 (0,0,0), k2 and ratio·k3 (0.0033, 0.2365, -0.2398), k3 \
          (0.1509, 0.2927, -0.4436)",
     )
     .holds_or(n.hand.off < 5.1e-5, "a row differs")
@@ -59,11 +62,11 @@ fn range(n: &Numbers, estimator: &str, cosine: fn(&Row) -> Option<f64>) -> [f64;
 
 fn sign_of_beta(n: &Numbers) -> Finding {
     let [k2, k3] = ["k2", "k3"].map(|estimator| range(n, estimator, |r| r.reverse)[0]);
-    let condition = "the text's objective is maximised and the algorithms' loss, -min(..)δ + βℓ_KL, minimised; and \
+    let condition = "the text's objective is maximised and the algorithms' loss, -min(..)δ + βℓ_KL, is minimised, \
         without the value loss, which the text adds to a maximised ℓ_PPO = ℓ_ψ + ℓ_GAE - βℓ_KL";
     claim(
         "sign_of_beta",
-        "The sign of β: the text's ℓ_GRPO = ℓ_NAE - βℓ_KL and the algorithms' ℓ_GRPO-λ + βℓ_KL agree",
+        "The text's ℓ_GRPO = ℓ_NAE - βℓ_KL and the algorithms' ℓ_GRPO-λ + βℓ_KL agree on the sign of β",
     )
     .holds_when(false, k2.min(k3) > 0.0, condition, "a registered KL term moves away from the reference")
     .value("MDPs", MDPS.len())

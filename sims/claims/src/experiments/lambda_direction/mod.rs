@@ -22,7 +22,7 @@ pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "lambda_direction",
     title: "In which direction does λ trade bias for variance?",
     claim: SentenceId::BiasAndVariance.sentence().statement,
-    source: "GRPO-lambda, appendix A.2, after Eq. 16",
+    source: "GRPO-λ, appendix A.2, after Eq. 16",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
 

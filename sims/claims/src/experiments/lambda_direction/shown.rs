@@ -59,8 +59,8 @@ fn exact_critic(n: &Numbers) -> Finding {
     let e = &n.exact;
     claim(
         "exact_critic",
-        "With the exact critic g(λ) is unbiased at every λ, and its variance never falls with λ: Var(A_t|s,a) = \
-         Σ_{l≥1} λ^{2l} E[δ²_{t+l}|s,a], plus the grader's noise where a completes the response",
+        "With the exact critic the estimate g(λ) is unbiased at every λ, and its variance never falls with λ: \
+         Var(A_t|s,a) = Σ_{l≥1} λ^{2l} E[δ²_{t+l}|s,a], plus the grader's noise where action a completes the response",
     )
     .all_within(EXACT, e.bias.max(e.formula).max(e.fall))
     .value("MDPs", n.mdps())
@@ -96,8 +96,8 @@ fn perturbed_critic(n: &Numbers) -> Finding {
     let minimum_inside = variance[1..4].iter().any(|v| *v < variance[0] && *v < variance[4]);
     claim(
         "perturbed_critic",
-        "On average over random MDPs, a critic with normal errors of 0.3 has a bias that falls to 0 as λ \
-         rises to 1, and a variance that is smallest between",
+        "With normal errors of standard deviation 0.3 in the critic, the mean bias over random MDPs falls to 0 as λ \
+         rises to 1, and the mean variance is smallest at a λ between 0 and 1",
     )
     .holds_when(
         shaped && minimum_inside,

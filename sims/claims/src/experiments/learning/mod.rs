@@ -19,9 +19,10 @@ use tables::tables;
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "learning",
-    title: "Does GRPO-λ learn faster than GRPO on small exact tasks, and from better credit or a longer step?",
+    title: "Does GRPO-λ learn faster than GRPO on small exact tasks, and is the reason better credit or longer steps?",
     claim: "Where everything is exact and small: does GRPO-λ learn faster than GRPO, at which learning rates, and why?",
-    source: "ours; of language models the paper says that \"GRPO-λ learns faster and improves 30-40% better than GRPO\" (section 1)",
+    source: "Our question; of language models the paper says that \"GRPO-λ learns faster and improves 30-40% better \
+        than GRPO\" (section 1)",
     run: |context| PARTS.report(context),
 };
 

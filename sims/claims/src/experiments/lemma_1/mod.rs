@@ -26,7 +26,7 @@ pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "lemma_1",
     title: "Is Lemma 1 true prefix by prefix, and is it true on average?",
     claim: SentenceId::ValueBound.sentence().statement,
-    source: "GRPO-lambda, Lemma 1 (section 3.1, proof in appendix A.1, Eq. 3-5)",
+    source: "GRPO-λ, Lemma 1 (section 3.1, proof in appendix A.1, Eq. 3-5)",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
 

@@ -17,8 +17,9 @@ pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
         smallest(n),
         corrected(
             "corrected",
-            "At γ = 1, L1a: V(s_0) - E[V(S_t);τ>t] ≤ P(τ≤t) and |V(s_0) - E[V(S_t)|τ>t]| ≤ P(τ≤t); L1b: the survival \
-             P(τ>t) is a mean of path products; L1c: the stopped values V(S_t∧τ) are a martingale of growing variance",
+            "At γ = 1 three corrections of the lemma hold: L1a: V(s_0) - E[V(S_t);τ>t] ≤ P(τ≤t) and |V(s_0) - \
+             E[V(S_t)|τ>t]| ≤ P(τ≤t); L1b: the survival P(τ>t) is a mean of path products; L1c: the stopped values \
+             V(S_t∧τ) are a martingale of growing variance",
             &n.corrected,
         ),
         corrected(
@@ -48,7 +49,7 @@ fn pointwise(n: &Numbers) -> Finding {
     let finding = quoted(SentenceId::ValueBound).holds_or(
         !all(n).any(Prefix::violates),
         format!(
-            "one choice between A, which is rewarded, and B: V(s_0) - V(s_t) = {} but the bound is {}",
+            "one choice between A (reward 1) and B (reward 0) gives V(s_0) - V(s_t) = {}, but the bound is {}",
             short(s.gap),
             short(s.bound)
         ),
@@ -67,7 +68,8 @@ fn pointwise(n: &Numbers) -> Finding {
 
 fn smallest(n: &Numbers) -> Finding {
     let s = &n.smallest;
-    claim("smallest", "Two tokens break the lemma: one choice, then EOS; nothing smaller does")
+    claim("smallest", "A counterexample to the lemma needs two tokens, one choice and then EOS; there is no smaller \
+        one")
         .holds_or(
             s.worst.violates() && s.prefixes == 3 && s.excess_of_two_prefixes < VISIBLE,
             "it does not, or something smaller does",
@@ -82,7 +84,7 @@ fn smallest(n: &Numbers) -> Finding {
 fn corrected(key: &str, statement: &str, c: &Corrected) -> Finding {
     claim(key, statement)
         .all_within(EXACT, c.worst())
-        .value("cases of an MDP and t", c.checked)
+        .value("pairs of an MDP and t", c.checked)
         .value(
             "largest difference of the identities",
             rounding_error(c.identity.max(c.survival).max(c.martingale)),
@@ -111,13 +113,14 @@ fn condition(n: &Numbers) -> Finding {
         .holds_when(
             false,
             broken == 0 && h.on_average == 0,
-            "the prefix's path product is at most P(τ>t), and its value at least E[V(S_t)|τ>t]; if the probability of \
-             EOS does not depend on the path, it also holds on average over the prefixes that have not ended",
+            "the prefix's path product is at most P(τ>t), and its value is at least E[V(S_t)|τ>t]; if the \
+             probability of EOS does not depend on the path, it also holds on average over the prefixes that have \
+             not ended",
             format!("{broken} prefixes meet the condition and break the bound"),
         )
         .value("random prefixes", all(n).count())
-        .value("prefixes that meet it", meeting.len())
-        .value("prefixes that meet it and violate the bound", broken)
+        .value("prefixes that meet the condition", meeting.len())
+        .value("prefixes that meet the condition and violate the bound", broken)
         .value("path-independent hazard of 0.1: prefixes", h.prefixes)
         .value("path-independent hazard of 0.1: prefixes that violate it", h.pointwise)
         .value("path-independent hazard of 0.1: depths that violate it on average", h.on_average)

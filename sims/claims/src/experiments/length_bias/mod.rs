@@ -23,7 +23,7 @@ pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "length_bias",
     title: "Does the trace keep the order of answers of different lengths?",
     claim: "Does a weight that depends on the length of a response keep the better of two answers in front?",
-    source: "ours; the paper: \"drastically improving the credit assignment through rapid value propagation towards \
+    source: "Our question, on \"drastically improving the credit assignment through rapid value propagation towards \
         earlier tokens\" (section 1)",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };

@@ -18,7 +18,10 @@ fn credit(n: &Numbers) -> Finding {
     claim("credit", "Under the trace the choice with the greater Q gets the greater expected credit")
         .holds_or(
             (short > long) == (c.q[0] > c.q[1]),
-            format!("the answer with Q = {} gets {short:.2}, the one with Q = {} {long:.1}", c.q[0], c.q[1]),
+            format!(
+                "the answer with Q = {} gets the credit {short:.2}, and the one with Q = {} gets {long:.1}",
+                c.q[0], c.q[1]
+            ),
         )
         .value("credit of the short answer", short)
         .value("credit of the long answer", long)
@@ -45,8 +48,7 @@ fn preferences(n: &Numbers) -> Finding {
     .holds_or(
         short.is_empty() && long.is_empty(),
         format!(
-            "{} of {} variants push the worse long answer up more than the better short \
-                 one, {} the worse short answer",
+            "{} of {} variants favour the worse answer where it is the long one, and {} where it is the short one",
             short.len(),
             all.len(),
             long.len()

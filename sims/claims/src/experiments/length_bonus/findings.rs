@@ -37,7 +37,8 @@ fn bonus(n: &Numbers) -> Finding {
 fn every_lambda(n: &Numbers) -> Finding {
     claim(
         "every_lambda",
-        "For every λ it is ā Σ_t Σ_(k≤t) λ^(t-k) E[∇_k 1{T>t}]: nearly ∇E[T] long before λ = 1",
+        "Under such rewards the expected update at any λ is ā Σ_t Σ_(k≤t) λ^(t-k) E[∇_k 1{T>t}], whose direction is \
+         close to ∇E[T] at λ well below 1",
     )
     .identity(largest(n.noise.iter().map(|at| at.off_noise)))
     .rows(
@@ -116,7 +117,7 @@ fn over_tasks(n: &Numbers) -> Finding {
         never.len() == reversed.len(),
         !never.is_empty(),
         format!("the reduction is {}; reversed on {said}", never.join(", ")),
-        format!("it lowers J on {said}"),
+        format!("it lowers J on these shares of the tasks: {said}"),
     );
     let kinds: [Kind; 5] = [
         ("zoo", |on| on.family == "zoo"),
@@ -157,9 +158,9 @@ fn law(n: &Numbers) -> Finding {
     let lawless = n.law.iter().filter(|row| !lawful(row)).count();
     claim(
         "law",
-        "Under random rewards the expected change of the length is ā times one vector, for every reduction \
-         and every map from rewards to advantages. It is zero without an offset or under a constant \
-         reduction; with ā > 0 responses get shorter under 1/T and the token mean, and longer with a trace",
+        "Under random rewards the expected update is ā times one vector, for every reduction and every map from \
+         rewards to advantages. Without a trace the expected length does not change if ā = 0 or the reduction is \
+         constant, and falls under 1/T and the token mean if ā > 0; with a trace it then rises",
     )
     .holds_when(
         off < EXACT && lawless == 0,
@@ -187,7 +188,7 @@ fn horizons(n: &Numbers) -> Finding {
     let statement = "Under the paper's settings the expected update raises J (its cosine with ∇J is positive) however \
         long responses may become";
     claim("horizons", statement)
-        .holds_or(least(both) > 0.0, "it is negative where responses may grow long")
+        .holds_or(least(both) > 0.0, "the cosine is negative where responses may grow long")
         .value("points", of_arm(both).count())
         .value("negative points", negative.len())
         .each(POLICIES, |f, p| f.value(format!("{p}: least horizon that is negative"), first(p)))

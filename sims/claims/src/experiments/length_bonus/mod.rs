@@ -53,7 +53,7 @@ pub(super) static EXPERIMENT: Experiment = Experiment {
     title: "Does the update lengthen responses whatever the reward says?",
     claim: "With rewards that are independent of the responses the expected update is ā ∇E[T] at λ = 1, and ā > 0 \
         under the clamp",
-    source: "ours; GRPO-lambda's Eq. 1 and its clamp at -0.1",
+    source: "Our question, on GRPO-λ's Eq. 1 and its clamp at -0.1",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
 

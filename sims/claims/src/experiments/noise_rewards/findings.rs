@@ -43,7 +43,8 @@ fn together(n: &Numbers, arms: &[&Arm]) -> Verdict {
         ));
     }
     let beyond = format!(
-        "responses grow there, but the joint intervals of these other settings reach beyond {margin:.2} tokens ({} of the initial length)",
+        "responses grow with trace and clamp, but the joint intervals of these other settings reach beyond \
+         {margin:.2} tokens ({} of the initial length)",
         percent(n.margin)
     );
     unless(("not clearly longer", &missed), (&beyond, &wide))
@@ -117,7 +118,7 @@ fn law(n: &Numbers) -> Option<Finding> {
     };
     let wrong = with(&|a, sign| moves(a) != 0.0 && moves(a) != sign);
     let unclear = with(&|a, sign| if sign == 0.0 { !within(a.together, margin) } else { moves(a) == 0.0 });
-    let verdict = unless(("another sign", &wrong), ("no direction is shown for", &unclear));
+    let verdict = unless(("another sign", &wrong), ("in these settings no direction is shown", &unclear));
     let [forced, shown] = forced_and_shown(n);
     let statement = "Random rewards change the mean length in the direction that the length law predicts, under every \
         reduction and map from rewards to advantages";
@@ -186,8 +187,10 @@ fn sized(n: &Numbers, claim: Claim, arms: &[Excess]) -> Finding {
         wide.push("no setting has a prediction".into());
     }
     let lies = format!("the error (measured minus predicted) lies beyond {margin:.2} tokens");
-    let reach =
-        format!("the error (measured minus predicted) may exceed {margin:.2} tokens by its 95 % interval");
+    let reach = format!(
+        "the 95 % interval of the error (measured minus predicted) reaches beyond {margin:.2} tokens in \
+            these settings"
+    );
     claim.verdict(unless((&lies, &off), (&reach, &wide)))
 }
 
@@ -209,7 +212,8 @@ fn predicted(n: &Numbers) -> Finding {
     let paying = n.arms.iter().filter(|a| a.of_trace() && a.lambda > 0.0 && a.pays());
     let predicted: Vec<Excess> = paying.filter_map(|a| Some((a, a.predicted?))).collect();
     let over = extremes(predicted.iter().map(|(_, [predicted, beyond, _])| 1.0 + beyond.mid / predicted.mid));
-    let statement = "The growth is the one that the theorem predicts from the initial weights: lr ā <g_λ, ∇E[T]> / E[T] per step";
+    let statement = "Responses grow by what the theorem predicts from the initial weights, lr ā <g_λ, ∇E[T]> / E[T] \
+        per step";
     let finding = sized(n, claim("predicted", statement), &predicted).value("measured over predicted", over);
     sizes(finding, n, &predicted)
         .only("reduction", &[TOKEN_MEAN])
@@ -222,7 +226,8 @@ fn size_of_law(n: &Numbers) -> Option<Finding> {
     let forced = of_law(n).into_iter().filter(|(_, sign)| *sign != Some(0.0));
     let forced: Vec<Excess> = forced.filter_map(|(a, _)| Some((a, a.predicted?))).collect();
     let leave_0_out = |which: usize| forced.iter().filter(|(_, p)| !p[which].contains(0.0)).count();
-    let statement = "In the settings of the length law the change has the size that is predicted from the initial weights";
+    let statement =
+        "In the settings of the length law the length changes by as much as the initial weights predict";
     (!forced.is_empty()).then(|| {
         sizes(sized(n, claim("size_of_law", statement), &forced), n, &forced)
             .value("settings with a force", forced.len())

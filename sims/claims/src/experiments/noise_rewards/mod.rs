@@ -23,9 +23,9 @@ use shown::{figures, tables};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "noise_rewards",
-    title: "On a small transformer: do random rewards lengthen responses?",
+    title: "Do random rewards lengthen the responses of a small transformer?",
     claim: "With rewards that are independent of the response only a trace with clamped advantages lengthens responses",
-    source: "ours; `length_bonus` on a transformer",
+    source: "Our question: does the result of `length_bonus` hold on a transformer?",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
 

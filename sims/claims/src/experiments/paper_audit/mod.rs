@@ -24,7 +24,7 @@ pub static EXPERIMENT: Experiment = Experiment {
     title: "Do the paper's Tables 1-6 say what the text says of them?",
     claim: "\"We introduce a few variations for the weighting of the λ-return, and their applications to the \
         eligibility-trace, where all the variations provide significant gains over GRPO.\"",
-    source: "GRPO-λ (arXiv 2510.00194v1), abstract; Section 4.3; Tables 1-6",
+    source: "GRPO-λ, abstract; Section 4.3; Tables 1-6",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
 

@@ -43,7 +43,7 @@ fn reaches(n: &Numbers, method: usize) -> Verdict {
         ok.len() == GROUPS.len(),
         !ok.is_empty(),
         format!("groups are as large as {}", list(&ok)),
-        format!("it does on {least} of the tasks at G = {}", GROUPS[0]),
+        format!("at G = {} it does so on {least} of the tasks", GROUPS[0]),
     )
 }
 
@@ -78,7 +78,8 @@ fn less_than_rloo(n: &Numbers) -> Finding {
         above == 0 && lower,
         lower,
         format!(
-            "tasks are averaged over; at G = {} it has more on {above} of {} beyond two standard errors",
+            "the statement is about the mean over tasks; at G = {} it has more on {above} of {} tasks, by over two \
+             standard errors",
             GROUPS[0],
             smallest(n).len()
         ),
@@ -155,8 +156,8 @@ fn error(n: &Numbers) -> Finding {
     let lowest = sizes_where(&GROUPS, |g| places.iter().any(|(own, p)| *own == g && *p == Place::Lowest));
     let rest = places.iter().filter_map(|(g, p)| match p {
         Place::Lowest => None,
-        Place::Above(lower) => Some(format!("at G = {g} {lower} has a lower one")),
-        Place::Open(open) => Some(format!("at G = {g} the difference from {open} is not significant")),
+        Place::Above(lower) => Some(format!("at G = {g} the error of \"{lower}\" is lower")),
+        Place::Open(open) => Some(format!("at G = {g} the difference from \"{open}\" is not significant")),
     });
     let rest = rest.collect::<Vec<_>>().join("; ");
     let is_refuted = places.iter().any(|(_, p)| matches!(p, Place::Above(_)));
@@ -212,7 +213,7 @@ fn lambda(n: &Numbers) -> Finding {
         Place::Above(_) => Verdict::Holds,
         Place::Lowest => Verdict::Fails("every λ below 1 has a higher one".into()),
         Place::Open(open) => Verdict::Inconclusive(format!(
-            "no λ below 1 is shown to have a lower one; inconclusive for {open}"
+            "no λ below 1 is shown to; the comparison is inconclusive at λ = {open}"
         )),
     };
     let statement = "With values of prefixes estimated from the group, some λ below 1 has a lower error than λ = 1, \

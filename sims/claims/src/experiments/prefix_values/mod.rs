@@ -36,10 +36,10 @@ use shown::{figures, tables};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "prefix_values",
-    title: "How much variance do unbiased values of prefixes take from RLOO, and does λ help with them?",
+    title: "How much of RLOO's variance do unbiased prefix values remove, and does λ help with them?",
     claim: "Values of prefixes from the other responses of the group lower the variance to 0.85 of RLOO's on four \
         tasks of five, without a bias",
-    source: "ours; a goal set before it was measured",
+    source: "Our question; the goal was set before the measurement",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
 

@@ -19,9 +19,9 @@ use std::collections::BTreeMap;
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "pretrained",
-    title: "On a pretrained language model: which methods learn small sums faster, and how long do responses get?",
-    claim: "GRPO-λ as published gains over GRPO on a pretrained model",
-    source: "ours; protocol in `paper/protocols/pretrained.toml`, committed before its runs",
+    title: "With which methods does a pretrained model learn small sums faster, and how long do its responses get?",
+    claim: "GRPO-λ as published is better than GRPO on a pretrained model",
+    source: "Our question; its protocol, `paper/protocols/pretrained.toml`, was committed before the runs",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
 

@@ -19,7 +19,7 @@ fn with(finding: Finding, pair: &Compared) -> Finding {
 
 fn credit(n: &Numbers) -> Finding {
     let Some(pair) = n.pair(PAPER, GRPO) else {
-        let reason = "not every run of its protocol is there, and nothing is concluded before";
+        let reason = "some runs of its protocol are still missing, and nothing is concluded before";
         return Finding::new("credit", EXPERIMENT.claim, Verdict::Inconclusive(reason.into()));
     };
     let verdict = if pair.is_contradicted(n.study.margin) {
@@ -78,9 +78,9 @@ pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
         return vec![first];
     }
     let predicted = [
-        accuracy(n, ["clamp", "P2: GRPO with the clamp gains over GRPO"], [CLAMP, GRPO], true),
-        accuracy(n, ["trace", "P3: The trace alone does not gain over GRPO"], [TRACE, GRPO], false),
-        accuracy(n, ["beyond", "P4: GRPO-λ does not gain over GRPO with the clamp"], [PAPER, CLAMP], false),
+        accuracy(n, ["clamp", "P2: GRPO with the clamp is better than GRPO"], [CLAMP, GRPO], true),
+        accuracy(n, ["trace", "P3: The trace alone is not better than GRPO"], [TRACE, GRPO], false),
+        accuracy(n, ["beyond", "P4: GRPO-λ is not better than GRPO with the clamp"], [PAPER, CLAMP], false),
         length(
             n,
             [

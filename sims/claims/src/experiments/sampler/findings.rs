@@ -10,7 +10,7 @@ use super::{
 use crate::experiment::{Finding, Verdict};
 use crate::experiments::common::claim::claim;
 use crate::experiments::common::{
-    Shown, extremes, holds_when, largest, list, percent, quantile, sizes_where, unless, within_range,
+    Shown, extremes, holds_when, largest, percent, quantile, sizes_where, unless, within_range,
 };
 use grpo_lambda_mdp::expected::{EntropySearch, TreeSampling};
 use grpo_lambda_stats::{Estimate, Interval, t_interval};
@@ -67,12 +67,12 @@ fn trees(n: &Numbers) -> Finding {
         format!("lower in {less} of {} cases and higher in {more}", shown.len())
     };
     let said = format!(
-        "at fixed intervals its noise is {}; with TreeRL's search it is {}",
+        "with branches at fixed intervals the noise is {}; with TreeRL's search it is {}",
         counts(&own),
         counts(&searched)
     );
-    let statement = "On trees that a method samples itself its update has less noise per token written than RLOO's \
-        (SPO-tree, TreeRL, TreeRPO)";
+    let statement = "On trees that they sample themselves, SPO-tree, TreeRL and TreeRPO have updates with less noise \
+        per sampled token than RLOO's";
     claim("trees", statement)
         .verdict(match more {
             0 if less > 0 && less == all.len() => Verdict::Holds,
@@ -116,8 +116,8 @@ fn over(n: &Numbers, group: usize, method: usize) -> Option<RatioSummary> {
 fn reaches(n: &Numbers, method: usize) -> Verdict {
     let reached = sizes_where(&GROUPS, |g| over(n, g, method).is_some_and(|o| o.reached >= 0.8));
     let least = over(n, GROUPS[0], method).map_or(0.0, |o| o.reached);
-    let least = format!("at G = {} it does on {}", GROUPS[0], percent(least));
-    let condition = format!("G is {}; {least}", list(&reached));
+    let least = format!("at G = {} they do so on {} of the tasks", GROUPS[0], percent(least));
+    let condition = format!("G is {}; {least}", reached.join(" or "));
     holds_when(reached.len() == GROUPS.len(), !reached.is_empty(), condition, least)
 }
 
@@ -147,7 +147,7 @@ fn never_more(n: &Numbers) -> Finding {
     claim("never_more", "Two systematic sets never have more variance than RLOO")
         .holds_or(
             GROUPS.iter().all(|&g| above(g).is_empty()),
-            format!("at G = {g} it has more on {} of {tasks} tasks", above(g).len()),
+            format!("at G = {g} they have more on {} of {tasks} tasks", above(g).len()),
         )
         .each(GROUPS, |finding, g| {
             let most = above(g).iter().filter_map(|r| Some(r.ratio[HALVES]?.0)).reduce(f64::max);
@@ -163,11 +163,11 @@ fn never_more(n: &Numbers) -> Finding {
 
 fn values(n: &Numbers) -> Finding {
     let lower = sizes_where(&GROUPS, |g| paired(n, g).is_some_and(|i| i.high < 0.0));
-    let statement = "Values of prefixes and tokens from the other set lower the variance further";
+    let statement = "Baselines from the other set's values of prefixes and tokens lower the variance further";
     let finding = claim("values", statement).holds_when(
         lower.len() == GROUPS.len(),
         !lower.is_empty(),
-        format!("G is {}; elsewhere the interval of the difference reaches 0", list(&lower)),
+        format!("G is {}; elsewhere the interval of the difference reaches 0", lower.join(" or ")),
         "the interval of the difference reaches 0 at every group size",
     );
     let paired = |f: Finding, g| f.interval(format!("difference to means at G = {g}"), paired(n, g));
@@ -183,8 +183,8 @@ fn paired(n: &Numbers, group: usize) -> Option<Interval> {
 }
 
 fn visit(n: &Numbers) -> Finding {
-    let statement = "With the success rate of the prompt's earlier visit one systematic set has at most 0.85 of \
-        RLOO's variance on 80 % of tasks";
+    let statement = "With the prompt's success rate at an earlier visit as the baseline, one systematic set has at \
+        most 0.85 of RLOO's variance on 80 % of tasks";
     with_ratios(claim("visit", statement).verdict(reaches(n, VISIT)), "all", &[VISIT]).note(
         "Exact, over tasks with binary rewards. The earlier visit had as many responses as the group, independent \
          ones, and serves between success rates of 0.1 and 0.9.",
@@ -196,8 +196,8 @@ fn independent(n: &Numbers) -> Finding {
     let out_of_reach = [PREFIX, STATE, POSTERIOR].iter().all(|&m| trees(m).is_some_and(|o| o.reached < 0.8));
     let finding = claim(
         "independent",
-        "With eight independent responses no values from the group reach 0.85 of RLOO's variance on 80 % of \
-         random trees, not even those of an estimator that knows how the trees are drawn",
+        "With eight independent responses no baseline estimated from the group reaches 0.85 of RLOO's variance on 80 \
+         % of random trees, even if it is estimated with the true prior of the trees",
     )
     .holds_or(out_of_reach, "one of them does");
     with_ratios(finding, "random", &[KNOWN, PREFIX, STATE, POSTERIOR, VALUES, BEST, TOKENS])
@@ -209,7 +209,8 @@ fn independent(n: &Numbers) -> Finding {
 
 fn chains(n: &Numbers) -> Finding {
     let mut long = n.chains.iter().filter(|c| c.chain == Kind::Free.name() && c.tokens == 40);
-    claim("chains", "On long chains with free tokens two systematic sets gain less than a tenth")
+    claim("chains", "On long chains with tokens that do not affect the reward, two systematic sets lower the \
+        variance by less than a tenth")
         .holds_or(long.all(|c| c.ratio > 0.9), "they gain more at some group size")
         .rows("chains", &["chain", "tokens", "two_systematic_sets"])
         .only("group", &[GROUPS[0]])
@@ -224,12 +225,12 @@ fn bias(n: &Numbers) -> Finding {
     let unbiased = norms.iter().filter(|b| **b <= 1e-6).count();
     let less = norms.iter().filter(|b| **b < independent).count() - unbiased;
     let counts = format!(
-        "the task is one of {less} of {all}; on {unbiased} it is unbiased, on {} at least as biased",
+        "the task is one of {less} of {all}; on {unbiased} it is unbiased, and on {} at least as biased",
         all - less - unbiased
     );
     claim(
         "bias",
-        "One systematic set with its own mean as the baseline is biased, by less than independent sampling",
+        "With its own mean as the baseline, one systematic set is biased, but less than independent responses are",
     )
     .holds_when(less == all, 2 * less > all, counts.as_str(), counts.as_str())
     .value("tasks", all)

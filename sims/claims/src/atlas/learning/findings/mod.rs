@@ -33,8 +33,8 @@ fn everyone(r: &Ranking) -> Finding {
     let excluded: Vec<&str> = r.excluded.iter().map(|e| e.entry.name).collect();
     Finding::new(
         "everyone",
-        "Every method of the atlas can learn on a table",
-        holds_or(excluded.is_empty(), format!("{} cannot: {}", excluded.len(), excluded.join("; "))),
+        "Every method of the atlas can train a tabular policy",
+        holds_or(excluded.is_empty(), format!("these {} cannot: {}", excluded.len(), excluded.join("; "))),
     )
     .value("methods compared", r.results.competitors.len())
     .value("methods of the atlas", ENTRIES.len())

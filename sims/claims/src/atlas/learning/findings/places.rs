@@ -22,7 +22,7 @@ pub(super) fn headline(r: &Ranking) -> Finding {
     let signs = CostAxis::ALL.map(|axis| variants(r).into_iter().map(move |c| r.standing(c, axis).sign()));
     let all: Vec<i8> = signs.into_iter().flatten().collect();
     let [faster, slower] = [1, -1].map(|sign| all.iter().filter(|s| **s == sign).count());
-    let said = format!("faster in {faster} and slower in {slower} of {} comparisons", all.len());
+    let said = format!("it is faster in {faster} and slower in {slower} of {} comparisons", all.len());
     let verdict = match (faster, slower) {
         (0, 0) => Verdict::Inconclusive(said),
         (0, _) => Verdict::Fails(said),
@@ -51,7 +51,9 @@ pub(super) fn best(r: &Ranking) -> Finding {
         [true, true] => Verdict::Holds,
         [true, false] => Verdict::HoldsWhen("against responses".into()),
         [false, true] => Verdict::HoldsWhen("against tokens".into()),
-        [false, false] => Verdict::Fails("none of them, after correction for the number of methods".into()),
+        [false, false] => {
+            Verdict::Fails("none of them does, after correction for the number of methods".into())
+        }
     };
     let statement = "Some method that needs neither exact values nor a teacher learns faster than GRPO (Holm-corrected paired permutation tests)";
     let names = |all: Vec<usize>| all.into_iter().map(|c| r.name(c)).collect::<Vec<_>>();
@@ -71,7 +73,7 @@ pub(super) fn coincide(r: &Ranking) -> Finding {
     let named: Vec<String> = groups.iter().map(named).collect();
     Finding::new(
         "coincide",
-        "Every method has an update of its own, also on-policy with one prompt and one step per group",
+        "No two methods have the same update, even on-policy with one prompt and one step per group",
         holds_or(groups.is_empty(), named.join("; ")),
     )
     .note("These are the same in every run (areas within 1e-9), so that only one of each group's places is information.")
@@ -105,9 +107,9 @@ pub(super) fn values(r: &Ranking) -> Finding {
     let paid: Vec<usize> = (0..r.results.competitors.len()).filter(is_paid).collect();
     let cases = paid.iter().flat_map(|&c| CostAxis::ALL.map(|axis| r.standing(c, axis).sign() > 0));
     let verdict = match (cases.clone().filter(|faster| *faster).count(), cases.count()) {
-        (0, _) => {
-            Verdict::Fails("no method with paid values learns faster than GRPO on the same budget".into())
-        }
+        (0, _) => Verdict::Fails(
+            "no method that pays for its values learns faster than GRPO on the same budget".into(),
+        ),
         (pays, all) if pays == all => Verdict::Holds,
         (pays, all) => Verdict::HoldsWhen(format!("in {pays} of {all} cases")),
     };
@@ -129,7 +131,7 @@ pub(super) fn assay(r: &Ranking) -> Finding {
     let verdict = match shown {
         true => Verdict::Holds,
         false => Verdict::Inconclusive(
-            "no gain of perfect credit is shown here, so if another method does not gain, its credit may still be good"
+            "exact credit is not shown to help here, so a method that is no faster may still assign credit well"
                 .into(),
         ),
     };

@@ -109,7 +109,10 @@ fn table1_rows(audit: &Audit) -> Finding {
             let off = |a: &Aggregation| (a.values[i] - printed).abs();
             let all = consistency::baselines(&audit.paper, row.model);
             let nearest = all.iter().min_by(|a, b| off(a).total_cmp(&off(b))).expect("five candidates");
-            format!("{name} {printed:.3}, not {own:.4} (the {} is {:.4})", nearest.name, nearest.values[i])
+            format!(
+                "{name} is printed as {printed:.3} and is {own:.4} (the {} is {:.4})",
+                nearest.name, nearest.values[i]
+            )
         });
         let lambda = &audit.table1[2 * row.model as usize + 1];
         let gains = list(row.mismatches(), |i| {
@@ -117,7 +120,7 @@ fn table1_rows(audit: &Audit) -> Finding {
             let corrected = 100.0 * (lambda.printed[i].value() - row.best.values[i]);
             format!("{} {corrected:+.1} instead of {printed:+.1}", names[i])
         });
-        format!("{}: {cells}; corrected gains {gains}", named(row))
+        format!("{}: {cells}; the corrected gains are {gains}", named(row))
     };
     let off = audit.table1.iter().filter(|r| r.average_minus_row_mean().abs() > 0.001);
     quoted(SentenceId::Table1IsAnAverage)
@@ -131,8 +134,9 @@ fn table1_rows(audit: &Audit) -> Finding {
 fn table1_caption(audit: &Audit) -> Finding {
     let lambda_rows: Vec<_> = audit.table1.iter().filter(|r| r.lambda).collect();
     let same = lambda_rows.iter().all(|r| r.best.name == lambda_rows[0].best.name);
+    let configurations = lambda_rows.iter().map(|r| format!("{} has {}", r.model.name(), r.best.name));
     let errors: Vec<String> = lambda_rows.iter().map(|r| format!("{:.4}", r.largest_error)).collect();
     quoted(SentenceId::Table1OnlyLambda)
-        .holds_or(same, list(&lambda_rows, |r| format!("{}: {}", r.model.name(), r.best.name)))
+        .holds_or(same, configurations.collect::<Vec<_>>().join("; "))
         .value("largest deviations from the printed rows", errors)
 }

@@ -34,8 +34,8 @@ pub(super) fn headline(audit: &Audit) -> Finding {
         format!("{lost} of {} data sets on {}", four.len(), m.name())
     });
     let detail = format!(
-        "of {} variants {} gain significantly over GRPO on the 1.5B models after Holm's correction for their number \
-         (significant losses: {}); {} averages {} points and loses on {losses}",
+        "of {} variants on the 1.5B models {} are significantly better than GRPO after Holm's correction, and {} \
+         significantly worse; {} averages {} points and is worse on {losses}",
         variants.len(),
         corrected.gains,
         corrected.losses,
@@ -72,8 +72,8 @@ pub(super) fn benchmark_gain(audit: &Audit) -> Finding {
         Model::ALL.into_iter().zip(&per_model).filter(|(_, e)| e.z() < 1.96).map(|(m, _)| m).collect();
     let (q, p) = gains::heterogeneity(&per_model);
     let condition = format!(
-        "models are pooled ({pooled} points), training seeds are taken to add no variance and the averages to share no \
-         error of items; alone, {} have no significant gain",
+        "the models are pooled ({pooled} points), training seeds add no variance, and the averages share no item \
+         errors; taken alone, {} have no significant gain",
         list(&unclear, |m| m.name().into())
     );
     let smoothed = |m| Estimate::mean(&common(m).iter().map(Gain::smoothed).collect::<Vec<_>>()).z();
@@ -120,12 +120,13 @@ pub(super) fn multiplicity(audit: &Audit) -> Finding {
     let small_corrected = gains::multiplicity(&estimates(&small));
     claim(
         "multiplicity",
-        "Most printed gains over GRPO are larger than test-item noise after correction for their number",
+        "Most printed differences from GRPO are positive and larger than test-item noise after correction for their \
+         number",
     )
     .holds_or(
         2 * corrected.gains > audit.gains.len(),
         format!(
-            "{} gains and {} losses of {} survive Holm's correction at 5 %",
+            "after Holm's correction at 5 % {} positive and {} negative differences of {} remain",
             corrected.gains,
             corrected.losses,
             audit.gains.len()
@@ -158,14 +159,15 @@ pub(super) fn selection(audit: &Audit) -> Finding {
     let beyond = all.iter().filter(|s| s.chance.p < 0.05).count();
     let name = |s: &Selection| format!("{} on {}", s.best.run.model.name(), s.best.run.dataset.name());
     let survivors = adjusted.iter().filter(|p| **p < 0.05).count();
-    let statement =
-        "The best of eight variants gains more than the best of eight variants without an effect would";
+    let statement = "The gain of the best of eight variants is larger than the best of eight variants without an effect would \
+         show by chance";
     claim("selection", statement)
         .holds_when(
             beyond == all.len(),
             beyond > 0,
             format!(
-                "{beyond} of {} pairs of model and data set ({}); after Holm's correction {survivors}",
+                "the model and data set are one of {beyond} of {} pairs ({}); after Holm's correction {survivors} \
+                 pairs remain",
                 all.len(),
                 list(all.iter().filter(|s| s.chance.p < 0.05), name),
             ),
@@ -234,7 +236,7 @@ pub(super) fn detectable(audit: &Audit) -> Finding {
         let own = common.iter().filter(|g| g.run.model == m).map(|g| minimal_detectable(g.se));
         let mean = minimal_detectable(gains::mean_gain(&audit.gains, m, Column::COMMON).se);
         finding
-            .value(format!("{}: least and greatest", m.name()), extremes(own))
+            .value(format!("{}: least and greatest detectable difference", m.name()), extremes(own))
             .value(format!("{}: mean of four", m.name()), mean)
     };
     let share = |g: &Gain| variance_share(&g.baseline.scores.map(|s| s.value()), Benchmark::Aime);
