@@ -232,23 +232,23 @@ fn by_default(spec: &'static MethodSpec) -> Entry {
 /// Registered methods that take no part, and why: what the atlas would find of them stands there already, or a table cannot feed them.
 pub(crate) static LEFT_OUT: &[(&str, &str)] = &[
     ("luspo", "on-policy it equals GRPO with a sum over tokens"),
-    ("gmpo", "on-policy it equals GRPO, 1/T"),
-    ("sapo", "on-policy it equals GRPO, 1/T"),
+    ("gmpo", "on-policy it equals *GRPO, 1/T*"),
+    ("sapo", "on-policy it equals *GRPO, 1/T*"),
     ("vespo", "on-policy it equals GRPO"),
     ("dppo", "on-policy it equals GRPO"),
     ("dro", "on-policy it equals GRPO"),
-    (
-        "ridge_rloo",
-        "a table has no hidden states; with features of the prefix in their place it is in `prefix_values`",
-    ),
+    ("ridge_rloo", "it needs hidden states; `prefix_values` tests it with features of the prefix"),
     (
         "systematic_rloo",
-        "RLOO with fewer others where responses are independent; with its own sampler it is in `sampler`",
+        "with independent responses it is RLOO with fewer responses in the baseline; `sampler` tests it",
     ),
-    ("systematic_prefix_rloo", "Prefix RLOO with fewer others where responses are independent"),
-    ("systematic_visit", "a table has samples of one visit only; it is in `sampler`"),
-    ("remax", "a table has samples only, no greedy response"),
-    ("gdpo", "rewards of the tasks have one part"),
+    (
+        "systematic_prefix_rloo",
+        "with independent responses it is Prefix RLOO with fewer responses in the baseline",
+    ),
+    ("systematic_visit", "it needs an earlier visit of the prompt; `sampler` tests it"),
+    ("remax", "it needs a greedy response, and a table has samples only"),
+    ("gdpo", "it needs rewards with several parts, and those of the tasks have one"),
     ("w_reinforce", "its direction in expectation is the policy gradient's on binary rewards"),
     ("prime", "the process rewards of a table are exact values, which other methods have"),
 ];

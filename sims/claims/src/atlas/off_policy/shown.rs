@@ -31,7 +31,8 @@ fn weighted_means(n: &Numbers) -> Finding {
     let synthetic = largest(n.synthetic.iter().filter(|s| s.convex).map(|s| s.outside));
     Finding::new(
         "weighted_means",
-        "A trace whose rows are weighted means (P-trace as reconstructed, GSPO) keeps the trust region: its ratio stays in the interval if all token ratios do",
+        "A trace whose rows are weighted means (P-trace as reconstructed, GSPO) keeps the trust region: if all token \
+         ratios lie in the interval, so does its ratio",
         holds_or(synthetic == 0.0 && in_pairs(true) == 0.0, "some leave it"),
     )
     .value("largest share outside, synthetic responses", synthetic)

@@ -13,7 +13,7 @@ use shown::{figures, findings, tables};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "clip_form",
-    title: "Is the clip printed in the algorithms PPO's?",
+    title: "Is the clip printed in Algorithms 1 and 2 that of PPO?",
     claim: "Main text: \"ℓ_π = min(π^GAE_ratio(s_t) δ_t, clip(π^GAE_ratio(s_t), 1-ϵ, 1+ϵ) δ_t)\"; Algorithm 1: \
         \"coef_2 ← clamp(coef_1, \
         1±ϵ_clip)\", \"ℓ ← -min(coef_1, coef_2) δ\"",

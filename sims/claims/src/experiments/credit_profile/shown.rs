@@ -83,7 +83,7 @@ fn kl_grows_along(n: &Numbers) -> Finding {
         "kl_grows_along",
         "The KL term grows with the policy term, so that β = 0.04 means the same for GRPO and GRPO-λ",
     )
-    .holds_or(!kl_same || high < 1.0 + EXACT, "the KL gradient stays that of GRPO")
+    .holds_or(!kl_same || high < 1.0 + EXACT, "the KL gradient is the same as GRPO's")
     .value("least effective β", BETA / high)
     .value("greatest", BETA / low)
 }

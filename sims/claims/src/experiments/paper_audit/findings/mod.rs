@@ -60,7 +60,7 @@ fn printed_averages(audit: &Audit) -> Finding {
         .holds_or(
             wrong.is_empty(),
             format!(
-                "{} of {} differ by more than 0.001, which no rounding explains",
+                "{} of {} averages differ by more than 0.001, which no rounding explains",
                 wrong.len(),
                 checks.len()
             ),
@@ -83,12 +83,7 @@ fn whole_numbers(audit: &Audit) -> Finding {
     )
     .holds_or(
         bad.is_empty(),
-        format!(
-            "{} of {} cannot be k/N rounded to three \
-            decimals",
-            bad.len(),
-            audit.cells.len()
-        ),
+        format!("{} of {} scores cannot be k/N rounded to three decimals", bad.len(), audit.cells.len()),
     )
     .value("printed scores", audit.cells.len())
     .value("impossible if rounded", bad.len())
