@@ -287,7 +287,7 @@ mod tests {
         }
         assert_eq!(words(&findings(&n))[4..], ["Inconclusive"; 2]);
         let detail = lambda(&n).verdict.detail().to_owned();
-        assert!(detail.ends_with("inconclusive for 0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95"), "{detail}");
+        assert!(detail.ends_with("inconclusive at λ = 0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95"), "{detail}");
     }
 
     #[test]
@@ -305,7 +305,7 @@ mod tests {
             (said.word(), said.detail()),
             (
                 "Holds when",
-                "groups are as large as 32; at G = 8 Ridge RLOO has a lower one; at G = 16 the difference from prefix only is not significant"
+                "groups are as large as 32; at G = 8 the error of \"Ridge RLOO\" is lower; at G = 16 the difference from \"prefix only\" is not significant"
             )
         );
         n.rows.retain(|r| r.group == 16);

@@ -351,7 +351,7 @@ mod tests {
         assert_eq!(verdict.word(), "Holds when");
         assert_eq!(
             verdict.detail(),
-            "the task is one of 3 of 4; on 0 it is unbiased, on 1 at least as biased"
+            "the task is one of 3 of 4; on 0 it is unbiased, and on 1 at least as biased"
         );
     }
 

@@ -131,7 +131,7 @@ pub(super) fn assay(r: &Ranking) -> Finding {
     let verdict = match shown {
         true => Verdict::Holds,
         false => Verdict::Inconclusive(
-            "exact credit is not shown to help here, so a method that is no faster may still assign credit well"
+            "perfect credit is not shown to help here, so a method that is no faster may still assign credit well"
                 .into(),
         ),
     };
