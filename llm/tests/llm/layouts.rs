@@ -122,7 +122,7 @@ fn what_is_not_asked_is_named_and_what_belongs_to_the_problem_is_not_left_out() 
         &[&partial[..], &["--system", "in base 2"]].concat(),
         "has no place for a system prompt",
     );
-    for (row, answer) in cases(include_str!("../fixtures/layouts/answers.txt")) {
+    for (row, _, answer) in cases(include_str!("../fixtures/layouts/answers.txt")) {
         data(row, &[&chat[..], &["--show", "1"]].concat()).says(&format!("--- answer: {answer}"));
     }
     let first = r#"{"question":"q","solution":["so \\boxed{5}","or"],"final_answer":["5"]}"#;

@@ -93,6 +93,11 @@ pub fn swiglu(gate_up: &Tensor) -> Result<Tensor> {
     halves[0].silu()? * &halves[1]
 }
 
+/// The terms `p log p` of log-probabilities, 0 where `p` is 0.
+pub fn p_log_p(log_p: &Tensor) -> Result<Tensor> {
+    log_p.exp()? * log_p.maximum(f64::from(f32::MIN))?
+}
+
 /// Log-probabilities from the hidden states of tokens, `[tokens, vocabulary]`.
 pub fn log_probs(hidden: &Tensor, head: &Tensor, temperature: f64) -> Result<Tensor> {
     let logits = (widened(&linear(hidden, head, None)?)? * (1.0 / temperature))?;

@@ -179,7 +179,7 @@ fn head(model: &Model, batch: &Batch, last: &Tensor, options: ForwardOptions) ->
             let read = |x: Tensor| x.flatten_all()?.to_dtype(DType::F64)?.to_vec1::<f64>();
             logps.extend(read(scores.gather(&targets, 1)?)?);
             if options.entropy {
-                entropies.extend(read((scores.exp()? * &scores)?.sum(1)?.neg()?)?);
+                entropies.extend(read(ops::p_log_p(&scores)?.sum(1)?.neg()?)?);
             }
         }
     }
@@ -261,7 +261,7 @@ fn head_backward(
         let targets = Tensor::new(&batch.targets[from..from + len], &model.device)?.unsqueeze(1)?;
         let mut d = p.neg()?.broadcast_mul(&slope)?.scatter_add(&targets, &slope, 1)?;
         if let Some(dentropies) = dentropies {
-            let terms = (&p * &log_p)?;
+            let terms = ops::p_log_p(&log_p)?;
             // p (log p + H)
             let by_logit = (&terms - p.broadcast_mul(&terms.sum_keepdim(1)?)?)?;
             d = (d - by_logit.broadcast_mul(&column(dentropies)?)?)?;

@@ -1,5 +1,8 @@
 #![doc = include_str!("../README.md")]
 
+#[cfg(test)]
+#[path = "../../../tests/llm/common/cases.rs"]
+mod cases;
 pub mod device;
 pub mod disk;
 pub mod generate;

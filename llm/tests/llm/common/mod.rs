@@ -1,9 +1,11 @@
 //! What the tests of the command line share: a small checkpoint and a way to run `llm-train`.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)] // not every test file uses everything
 
+mod cases;
 pub mod http;
 pub mod model_server;
 
+pub(crate) use cases::cases;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -198,32 +200,6 @@ impl Place {
     }
 }
 
-/// A case of a table in `refused/`: a command line, or what its test makes one of; the lines that begin with `<`, which
-/// are its standard input; and below it, indented, what its error line has.
-#[derive(Default)]
-struct Refusal<'a> {
-    line: &'a str,
-    stdin: String,
-    expected: &'a str,
-}
-
-fn refusals(table: &str) -> Vec<Refusal<'_>> {
-    let (mut all, mut next) = (Vec::new(), Refusal::default());
-    for line in table.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
-        match (line.strip_prefix("    "), line.strip_prefix("< ")) {
-            (Some(expected), _) => all.push(Refusal { expected, ..std::mem::take(&mut next) }),
-            (None, Some(stdin)) => next.stdin += &format!("{stdin}\n"),
-            (None, None) => next.line = line,
-        }
-    }
-    all
-}
-
-/// The lines of a table like those in `refused/`, each with the line below it.
-pub fn cases(table: &str) -> impl Iterator<Item = (&str, &str)> {
-    refusals(table).into_iter().map(|case| (case.line, case.expected))
-}
-
 /// The paths of a folder's files, as far down as there are any.
 fn names(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -244,9 +220,8 @@ impl Place {
     /// [`Place::refuses`] of a table whose lines and standard input `run` makes a command of.
     #[track_caller]
     pub fn refuses_each(&self, table: &str, run: impl Fn(&str, &str) -> Done) {
-        let (cases, before) = (refusals(table), names(self.0.path()));
-        assert!(!cases.is_empty());
-        for Refusal { line, stdin, expected } in cases {
+        let before = names(self.0.path());
+        for (line, stdin, expected) in cases(table) {
             run(line, &stdin).refused(2, expected);
             assert_eq!(names(self.0.path()), before, "{line:?} left something after");
         }

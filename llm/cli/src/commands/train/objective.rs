@@ -182,10 +182,8 @@ mod tests {
 
     #[test]
     fn it_says_what_is_assumed_of_extra_inputs_what_they_cost_and_what_is_refused() {
-        let table = include_str!("objective.txt").lines().filter(|line| !line.starts_with('#'));
-        for case in table.collect::<Vec<_>>().chunks(2) {
-            let (settings, said) = (case[0].split(' ').collect::<Vec<_>>(), case[1].trim());
-            let text = explained(&settings);
+        for (settings, _, said) in crate::cases::cases(include_str!("objective.txt")) {
+            let text = explained(&settings.split(' ').collect::<Vec<_>>());
             assert!(text.contains(said), "{said}: {text}");
         }
         assert!(!explained(&["method.name=grpo"]).contains("Assumed"));

@@ -207,3 +207,9 @@ fn a_second_opinion_is_the_cpu_s_decoder_in_double_precision() {
     let refused = pass::in_double_precision(&configs()[1], &other, &rows(), TEMPERATURE, nothing.into());
     assert!(refused.is_err());
 }
+
+#[test]
+fn a_token_without_probability_has_no_part_in_the_entropy() {
+    let log_p = Tensor::new(&[0.5f64.ln(), f64::NEG_INFINITY, 0.0], &Device::Cpu).unwrap();
+    assert_eq!(numbers(&ops::p_log_p(&log_p).unwrap()), [0.5 * 0.5f64.ln(), 0.0, 0.0]);
+}

@@ -313,11 +313,9 @@ mod tests {
 
     #[test]
     fn what_is_not_implemented_is_refused_by_field_and_value() {
-        let table = include_str!("refused.txt").lines().filter(|line| !line.starts_with('#'));
-        let lines: Vec<&str> = table.collect();
-        for case in lines.chunks(2) {
-            let message = refused(&qwen(case[0]));
-            assert!(case[1].trim().split(" … ").all(|part| message.contains(part)), "{case:?}: {message}");
+        for (fields, _, named) in crate::cases::cases(include_str!("refused.txt")) {
+            let message = refused(&qwen(fields));
+            assert!(named.split(" … ").all(|part| message.contains(part)), "{fields}: {message}");
         }
         for (field, value, absurd) in [
             ("num_hidden_layers", "4", "4294967295"),
