@@ -4,7 +4,7 @@
 //!
 //! | parts | shared | reason |
 //! | --- | --- | --- |
-//! | [`compare`], [`paired`] | [`verdict`] | One resamples seeds and the other problems, so their intervals and tests differ. |
+//! | [`compare`], [`paired`] | [`significance`] | One resamples seeds and the other problems, so their intervals and tests differ. |
 //! | [`compare`], [`reproduce`] | [`sweep`] | The second fills printed tables, whose audit and caveats no comparison has. |
 //! | `reproduce --dry-run`, `train --dry-run` | [`reproduce::cost`] | The first plans 92 runs without weights, tokenizers or data, which the second opens. |
 //!
