@@ -67,8 +67,8 @@ pub(super) fn in_short(folder: &Path) -> anyhow::Result<String> {
         "On chains of operations a verifier finds the first wrong token. Its credit is a modelled Q minus the baseline of \
          least variance. In mean held-out accuracy it is better than RLOO by {}, and better than the same credit at \
          random steps by {}. With V as the baseline it is equivalent to RLOO, with a difference of {}. \
-         GRPO-λ is better than GRPO by {}. From GRPO with the clamp it differs by {}. The trace alone is worse than \
-         GRPO, by {}.",
+         GRPO-λ is better than GRPO by {}. From GRPO with the clamp it differs by {}. The trace alone differs from \
+         GRPO by {}.",
         gate(folder, REFERENCE)?.with_ends(),
         gate(folder, PERMUTED)?.with_ends(),
         family(folder, TEXTBOOK, REFERENCE, "equivalent")?.with_ends(),
