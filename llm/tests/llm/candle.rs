@@ -6,7 +6,7 @@ use grpo_lambda_candle::WithCandle;
 use grpo_lambda_trainer::config::Config;
 use grpo_lambda_trainer::train::{Local, RunSummary, train};
 
-use crate::common::{assert_the_same_to_rounding, column, stopped_after, with};
+use crate::common::{OWN_SAMPLERS, assert_the_same_to_rounding, column, stopped_after, with};
 use crate::long;
 
 /// Supervised learning and RL with a KL term, of a very small model.
@@ -46,6 +46,20 @@ fn a_run_learns_what_the_cpu_learns_and_goes_on_from_either_engine_in_the_other(
             let events = std::fs::read_to_string(left.path().join("log.txt")).unwrap_or_default();
             assert!(events.is_empty() || events.contains("by candle"), "{events}");
         }
+    }
+}
+
+#[test]
+fn trees_and_completions_train_by_candle_as_on_the_cpu() {
+    for sampler in OWN_SAMPLERS {
+        let runs = configs(sampler).map(|config| {
+            let place = tempfile::tempdir().unwrap();
+            run(&config, place.path());
+            place
+        });
+        assert_the_same_to_rounding(runs[1].path(), runs[0].path(), [3, 3]);
+        let norms = column(runs[0].path(), "rl", "grad_norm");
+        assert!(norms.iter().all(|norm| *norm > 0.0), "{sampler:?}: {norms:?}");
     }
 }
 

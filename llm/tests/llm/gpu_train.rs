@@ -14,7 +14,9 @@ use grpo_lambda_trainer::config::Config;
 use grpo_lambda_trainer::step::engine::{Engine, GpuEngine, GpuModel, TrainingSetup};
 use grpo_lambda_trainer::train::{Local, RunSummary, train_on};
 
-use crate::common::{assert_the_same_to_rounding, checkpoint, column, sized, stopped_after, with, words};
+use crate::common::{
+    OWN_SAMPLERS, assert_the_same_to_rounding, checkpoint, column, sized, stopped_after, with, words,
+};
 use crate::machine;
 
 /// Three supervised steps and two of RL, with a KL term, of a model that the PTX machine can train.
@@ -63,6 +65,15 @@ fn a_run_on_a_device_learns_what_a_run_on_the_cpu_learns() {
     for bonus in [&["rl.entropy_coef=0.5"][..], &["rl.entropy_coef=0.5", "rl.entropy_target=100"]] {
         let norms = learns_what_the_cpu_learns(&device, &config(bonus));
         assert!((norms[0] - plain[0]).abs() > 0.01 * plain[0], "{norms:?} of {plain:?}");
+    }
+}
+
+#[test]
+fn trees_and_completions_train_on_a_device_as_on_the_cpu() {
+    let device = machine::start();
+    for sampler in OWN_SAMPLERS {
+        let norms = learns_what_the_cpu_learns(&device, &config(sampler));
+        assert!(norms.iter().all(|norm| *norm > 0.0), "{sampler:?}: {norms:?}");
     }
 }
 

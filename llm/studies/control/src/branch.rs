@@ -6,6 +6,8 @@
 //! optimiser and the half cosine over the budget, on CHAIN an optimiser that does not clip and the straight line. The
 //! critic's rate does not fall.
 
+mod noise;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -26,6 +28,7 @@ use super::course::Course;
 use super::exam::greedy;
 use super::lab::{Lab, LabError, Optimiser, ProtocolError};
 use super::trials::complete;
+pub use noise::noise;
 
 /// The part of the protocol that only this program reads.
 #[derive(Clone, Debug, Deserialize)]
@@ -161,11 +164,15 @@ fn read(path: &Path) -> Result<Branch, LabError> {
 /// # Errors
 /// [`LabError`] for a protocol that cannot be followed, a file of other results, or a run that fails.
 pub fn run(protocol: &Path, task: Task, file: &Path) -> Result<(), LabError> {
-    let name = protocol.file_name().unwrap_or_default().to_string_lossy();
     let branch = read(protocol)?;
-    let version = branch.study.version;
-    let words = format!("branch paper/protocols/{name} {} FILE (version {version})", task.name());
+    let words = named("branch", protocol, task, "FILE", branch.study.version);
     branch.go_on(task, (&words, file)).map(drop)
+}
+
+/// The command that a file of results names.
+fn named(command: &str, protocol: &Path, task: Task, rest: &str, version: u32) -> String {
+    let name = protocol.file_name().unwrap_or_default().to_string_lossy();
+    format!("{command} paper/protocols/{name} {} {rest} (version {version})", task.name())
 }
 
 impl Branch {

@@ -1,6 +1,7 @@
 //! Controlled experiments on a small transformer: `cargo run --release -p grpo-lambda-control --
-//! study PROTOCOL FILE [key=value ..]`, `chain FILE`, `branch PROTOCOL addition|chain FILE`, or `quality FILE CHAIN_FILE
-//! SEEDS`, which measures the updates of CHAIN's methods on so many of its seeds.
+//! study PROTOCOL FILE [key=value ..]`, `chain FILE`, `branch PROTOCOL addition|chain FILE`, or `noise PROTOCOL
+//! addition|chain FILE SEEDS` and `quality FILE CHAIN_FILE SEEDS`, which measure the updates of a protocol's and of
+//! CHAIN's methods on so many seeds.
 //!
 //! The file is written row by row, and the same command goes on where it was stopped. `RAYON_NUM_THREADS` seeds are
 //! under way at a time.
@@ -11,7 +12,7 @@ use std::process::ExitCode;
 use grpo_lambda_control::{LabError, branch, chain, study};
 
 const USAGE: &str = "usage: grpo-lambda-control study PROTOCOL FILE [key=value ..], or chain FILE, or branch PROTOCOL \
-                     addition|chain FILE, or quality FILE CHAIN_FILE SEEDS";
+                     addition|chain FILE, or noise PROTOCOL addition|chain FILE SEEDS, or quality FILE CHAIN_FILE SEEDS";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -24,6 +25,13 @@ fn main() -> ExitCode {
         ["branch", protocol, task, file] => match branch::Task::named(task) {
             Some(task) => ended(branch::run(Path::new(protocol), task, Path::new(file))),
             None => refused(&format!("{task}: no task of a protocol; {USAGE}")),
+        },
+        ["noise", protocol, task, file, count] => match (branch::Task::named(task), count.parse()) {
+            (Some(task), Ok(count)) => {
+                ended(branch::noise(Path::new(protocol), task, Path::new(file), count))
+            }
+            (None, _) => refused(&format!("{task}: no task of a protocol; {USAGE}")),
+            (_, Err(_)) => refused(&format!("SEEDS = {count}: must be a whole number; {USAGE}")),
         },
         ["quality", file, chain_file, count] => match count.parse() {
             Ok(count) => ended(chain::quality(Path::new(file), Path::new(chain_file), count)),

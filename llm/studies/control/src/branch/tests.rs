@@ -7,7 +7,7 @@ fn committed() -> PathBuf {
 }
 
 /// The committed protocol with models, runs and seeds that take a second.
-fn small() -> Branch {
+pub(super) fn small() -> Branch {
     let mut branch = read(&committed()).expect("the committed protocol");
     branch.study.rates.truncate(1);
     branch.study.seeds.selection.truncate(1);

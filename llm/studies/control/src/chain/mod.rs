@@ -6,7 +6,7 @@ mod credit;
 mod quality;
 pub(crate) mod run;
 pub(crate) mod setup;
-mod task;
+pub(crate) mod task;
 
 use std::path::Path;
 

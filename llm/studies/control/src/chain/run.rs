@@ -26,7 +26,7 @@ use crate::course::{Course, warm};
 /// The first problem of RL; supervised learning has those before it.
 const RL: u64 = 1 << 40;
 /// Prompts and steps that no run trains on.
-const APART: u64 = 1 << 50;
+pub(crate) const APART: u64 = 1 << 50;
 /// Responses to each held-out prompt.
 const SAMPLES: usize = 2;
 
@@ -40,9 +40,9 @@ pub(super) const MEMORY: MemoryConfig = MemoryConfig {
 /// The weights from which all runs of a seed start.
 pub(crate) struct Start<'a> {
     study: &'a Study<Setup>,
-    pub(super) verifier: Verifier,
+    pub(crate) verifier: Verifier,
     pub(crate) settings: StepSettings,
-    pub(super) model: Decoder<f32>,
+    pub(crate) model: Decoder<f32>,
     /// Steps of supervised learning.
     steps: u64,
 }
@@ -131,7 +131,7 @@ impl<'a> Start<'a> {
         Ok(CpuEngine::new(model, TrainingSetup { critic, ..TrainingSetup::new(adam) })?)
     }
 
-    fn prompts(&self, part: Part, numbers: Range<u64>) -> Vec<TrainingPrompt> {
+    pub(crate) fn prompts(&self, part: Part, numbers: Range<u64>) -> Vec<TrainingPrompt> {
         let form = &self.verifier.form;
         let prompt = |number| {
             let chain = form.chain(self.settings.seed, part, number);

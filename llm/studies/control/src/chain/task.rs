@@ -40,7 +40,7 @@ pub(crate) struct Form {
 
 /// Held-out prompts share none with training.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(crate) enum Part {
     Training,
     HeldOut,
 }
@@ -183,7 +183,7 @@ impl Form {
 
 /// The reward: 1 for a right response, else 0.
 #[derive(Debug)]
-pub(super) struct Verifier {
+pub(crate) struct Verifier {
     pub(super) form: Form,
 }
 

@@ -6,12 +6,14 @@
 mod shown;
 #[cfg(test)]
 mod tests;
+mod updates;
 
 use crate::experiment::{Context, Experiment, Parts};
 use crate::experiments::chain::judged::Evaluated;
 use crate::experiments::common::record::recorded;
 use grpo_lambda_trials::{Comparison, Difference, Rows, Study, Trial, correct};
 use shown::{figures, findings, tables};
+use updates::{UpdateRow, updates};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "branch",
@@ -62,6 +64,7 @@ struct Numbers {
     tasks: Vec<OnTask>,
     /// The runs that are there, and those of the protocol.
     runs: [usize; 2],
+    updates: Vec<UpdateRow>,
 }
 
 impl Numbers {
@@ -82,7 +85,8 @@ impl Numbers {
 }
 
 fn measure(_: &Context) -> anyhow::Result<Numbers> {
-    judged(PROTOCOL, RUNS)
+    let numbers = judged(PROTOCOL, RUNS)?;
+    Ok(Numbers { updates: updates(&numbers.study)?, ..numbers })
 }
 
 /// The rows of the tasks' files, read by the protocol: Holm over the comparisons of both.
@@ -107,7 +111,7 @@ fn judged(protocol: &str, runs: [(&'static str, &str); 2]) -> anyhow::Result<Num
         let (methods, compared) = methods.zip(compared.collect()).unwrap_or_default();
         tasks.push(OnTask { name, budget: study.budget, methods, compared });
     }
-    let mut numbers = Numbers { study, tasks, runs: [there, planned] };
+    let mut numbers = Numbers { study, tasks, runs: [there, planned], updates: Vec::new() };
     let is_complete = numbers.is_complete() && there == planned;
     for task in &mut numbers.tasks {
         task.methods.retain(|_| is_complete);
