@@ -191,19 +191,49 @@ mod tests {
         }
     }
 
+    /// The branches of a tree: prompts that go on from one another, end on a page, are equal, or have nothing in common.
+    #[test]
+    fn prompts_share_the_full_pages_that_they_begin_with_and_no_bit_changes() {
+        let model = model();
+        let long: Vec<u32> = (0..100u32).map(|t| (t * t + 5) % 67).collect();
+        let turned = |at: usize, to: usize| [&long[..at], &[66], &long[at + 1..to]].concat();
+        let prompts =
+            [turned(80, 90), long.clone(), turned(40, 97), long[..64].to_vec(), long.clone(), vec![9; 50]];
+        let prompts: Vec<&[u32]> = prompts.iter().map(Vec::as_slice).collect();
+        let address =
+            |p: usize, r: usize| Address::new(5, Purpose::Rollout).prompt(p as u64).response(r as u64);
+        let sampling = SamplingParams { max_new_tokens: 9, min_new_tokens: 0, temperature: 1.0 };
+        let request = SamplingRequest::new(&prompts, 2, &[], sampling, &address);
+        let (together, bytes) = decoded(&model, &request);
+        // One at a time has nothing to share.
+        let (alone, _) = decoded(&model, &SamplingRequest { slots: Some(1), ..request });
+        assert_eq!(together, alone);
+        // Prompts of the same lengths that have nothing in common.
+        let apart: Vec<Vec<u32>> =
+            prompts.iter().enumerate().map(|(i, own)| vec![i as u32; own.len()]).collect();
+        let apart: Vec<&[u32]> = apart.iter().map(Vec::as_slice).collect();
+        let page = model.config().heads().page()
+            * model.config().num_key_value_heads
+            * model.config().num_hidden_layers
+            * size_of::<f32>();
+        let saved = decoded(&model, &SamplingRequest { prompts: &apart, ..request }).1 - bytes;
+        // In their order: 2 of the first `long`, which `long[..64]` has, 3 of the second, 2 of `turned(80, 90)`, 1 of `turned(40, 97)`.
+        assert_eq!(saved, (2 + 3 + 2 + 1) * page);
+    }
+
     #[test]
     fn a_queue_takes_the_pages_of_its_slots_and_a_late_prompt_is_refused_before_anything_starts() {
         let model = model();
         let address = |p: usize, _: usize| Address::new(5, Purpose::Rollout).prompt(p as u64);
         let sampling = SamplingParams { max_new_tokens: 70, min_new_tokens: 0, temperature: 1.0 };
-        let prompt = [9u32; 33];
-        let prompts = [&prompt[..]; 6];
+        let prompts: [[u32; 33]; 6] = std::array::from_fn(|i| [i as u32; 33]);
+        let prompts = prompts.each_ref().map(|prompt| &prompt[..]);
         let request =
             SamplingRequest { slots: Some(2), ..SamplingRequest::new(&prompts, 1, &[], sampling, &address) };
         // 33 + 69 tokens are read: 4 pages in each of the 2 slots.
         let page = 2 * model.config().heads().page() * size_of::<f32>();
         assert_eq!((decoded(&model, &request).1, request.pages(PAGE)), (2 * 4 * page, 2 * 4));
-        let prompts = [&prompt[..], &[1], &[67]];
+        let prompts = [prompts[0], &[1], &[67]];
         let request = SamplingRequest { prompts: &prompts, slots: Some(1), ..request };
         let refused = model.generate(&request).unwrap_err().to_string();
         assert!(refused.contains("row 2: token 67 at 0"), "{refused}");

@@ -1,6 +1,7 @@
 //! Sampling: the responses of a request are decoded as one ragged batch, all at once or some at a time ([`slots`]).
 //!
-//! A prompt is prefilled once, and its responses share its pages of the KV cache. A finished response leaves the batch, and the next in the
+//! A prompt is prefilled once, and its responses share its pages of the KV cache; on the CPU, prompts that start together share the full pages
+//! that they begin with, too. A finished response leaves the batch, and the next in the
 //! queue takes its place. A token's random number is addressed by (step, prompt, response, position), and its scores do not depend on other
 //! rows: a response does not depend on the batch, the number of slots, the number of threads or an interruption. A response whose address has a
 //! [`Code`] is decoded from it instead (systematic sampling), which depends on its own tokens alone.

@@ -140,6 +140,33 @@ impl<T: Real> Pages<T> for Layer<'_, T> {
     }
 }
 
+/// The full pages that a prompt begins with and that another prompt has, too.
+struct Shared {
+    prompt: usize,
+    /// A whole number of pages, fewer than the prompt's tokens.
+    tokens: usize,
+    with: Option<usize>,
+}
+
+/// What prompts share. None waits for one that shares no more with it than an earlier one does.
+fn shared(prompts: &[&[u32]]) -> Vec<Shared> {
+    let mut order: Vec<usize> = (0..prompts.len()).collect();
+    order.sort_by_key(|&i| prompts[i]);
+    // Of prompts in their order, one shares most with its neighbour.
+    let common = |i: usize| {
+        let [a, b] = [order[i - 1], order[i]].map(|prompt| prompts[prompt]);
+        a.iter().zip(b).take_while(|(a, b)| a == b).count()
+    };
+    let common: Vec<usize> = (0..order.len()).map(|i| if i == 0 { 0 } else { common(i) }).collect();
+    let own = |i: usize| {
+        let tokens = common[i].min(prompts[order[i]].len() - 1) / PAGE * PAGE;
+        let earlier = (0..i).rev().find(|&j| common[j] < tokens.max(1));
+        let with = earlier.filter(|_| tokens > 0).map(|j| order[j]);
+        Shared { prompt: order[i], tokens, with }
+    };
+    (0..order.len()).map(own).collect()
+}
+
 /// Rows on their way through the layers together, and where the logits of the token after each go.
 struct Part<'a, T> {
     rows: &'a mut [Row<T>],
@@ -184,7 +211,7 @@ impl<'m, T: Real> Decoding<'m, T> {
         Self { model, pages: PagePool::new(model.config()), rows: Vec::new() }
     }
 
-    /// Starts a row per prompt: their ids, and the logits of the token after each.
+    /// Starts a row per prompt: their ids, and the logits of the token after each. Full pages that prompts begin with are computed once.
     ///
     /// # Errors
     /// When a prompt is empty, too long, or has a token outside the vocabulary; no row is then started.
@@ -192,9 +219,32 @@ impl<'m, T: Real> Decoding<'m, T> {
         for (i, prompt) in prompts.iter().enumerate() {
             check_tokens(i, prompt, self.model.config())?;
         }
-        let ids: Vec<RowId> = prompts.iter().map(|_| self.add(Row { pages: Vec::new(), len: 0 })).collect();
-        let logits = self.extend(&ids, prompts)?;
-        Ok((ids, logits))
+        let vocabulary = self.model.config().vocab_size;
+        let mut values = self.model.pool().take(prompts.len() * vocabulary);
+        let mut ids: Vec<Option<RowId>> = vec![None; prompts.len()];
+        let mut waiting = shared(prompts);
+        while !waiting.is_empty() {
+            let (now, later): (Vec<Shared>, _) =
+                waiting.into_iter().partition(|own| own.with.is_none_or(|other| ids[other].is_some()));
+            let rows: Vec<RowId> = now.iter().map(|own| self.begin(own, &ids)).collect();
+            let rest: Vec<&[u32]> = now.iter().map(|own| &prompts[own.prompt][own.tokens..]).collect();
+            let logits = self.extend(&rows, &rest)?;
+            for (line, (own, row)) in now.iter().zip(rows).enumerate() {
+                ids[own.prompt] = Some(row);
+                values[own.prompt * vocabulary..][..vocabulary].copy_from_slice(logits.row(line));
+            }
+            waiting = later;
+        }
+        Ok((ids.into_iter().flatten().collect(), NextTokens { values, vocabulary }))
+    }
+
+    /// A row with the tokens that a prompt shares with one that has been read.
+    fn begin(&mut self, own: &Shared, read: &[Option<RowId>]) -> RowId {
+        let pages = own
+            .with
+            .and_then(|other| read[other])
+            .map_or_else(Vec::new, |other| self.row(other).pages[..own.tokens / PAGE].to_vec());
+        self.add(Row { pages, len: own.tokens })
     }
 
     /// A second row that continues what `row` holds so far, sharing its pages.

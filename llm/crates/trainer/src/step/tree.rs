@@ -1,6 +1,7 @@
 //! Groups that are the leaves of a tree, and the credit of their segments.
 //!
-//! A branch is a response to a longer prompt: the prompt with the tokens before the fork, which are read again. Its random numbers are addressed by
+//! A branch is a response to a longer prompt: the prompt with the tokens before the fork. On the CPU, branches share the full pages of keys and values
+//! that they begin with; a card reads these tokens again for each fork. Its random numbers are addressed by
 //! its number in the whole tree, and its scores do not depend on other rows: a tree does not depend on the batch, the slots or an interruption.
 
 use grpo_lambda::assignment::PrefixTree;
