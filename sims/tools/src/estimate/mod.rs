@@ -97,7 +97,7 @@ With --against, all lines are one batch. THEIRS.jsonl has one object per group, 
   "parts"        [g]        the micro-batch of each response, from 0, where
                             the loss is the mean of that of several
 
-What is printed: for each quantity every convention that gives these numbers, or the nearest one, if it explains nine tenths, and the term that is left. beta=X, max_length=L and the settings of a correction (correction=.. correction_high=..) may be given where they are known; a loss alone cannot show them. Where sampler_logps is in the input, corrections of the sampler's mismatch are searched with their bounds.
+What is printed: for each quantity every convention that gives these numbers, or the nearest convention, if it explains nine tenths of the difference, and the remaining term. beta=X, max_length=L and the settings of a correction (correction=.. correction_high=..) may be given where they are known; a loss alone cannot show them. Where sampler_logps is in the input, corrections of the sampler's mismatch are searched with their bounds.
 
 Examples:
   sim estimate --method grpo < groups.jsonl

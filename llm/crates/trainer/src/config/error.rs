@@ -36,7 +36,7 @@ pub enum ConfigError {
     /// The parts of a gradient that several processes added up.
     #[error(
         "{origin}: shards = {value}: must be 1, or left out: llm-train trains in one process, which adds up a gradient in one part; begin another run \
-         without it, or train in several processes with TRL or verl (docs/engines.md)"
+         without it, or train in several processes with TRL or verl (docs/processes.md)"
     )]
     Shards { origin: String, value: String },
     #[error("{key} is given twice: {first} and {second}")]

@@ -32,7 +32,7 @@ pub struct FileFields {
 /// The fate of fields that are not declared.
 pub const UNKNOWN: FieldUse = FieldUse::Only(
     &["0"],
-    "not known here, and it may change the model; remove it from the file if it does not",
+    "unknown to llm-train, and may change the model; if it does not, remove it from the file",
 );
 
 /// True for null, false, an empty text, list or object: what a field says that asks for nothing.
@@ -114,16 +114,16 @@ pub static CONFIG: FileFields = FileFields {
             ],
         ),
         (Only(&[], "quantised checkpoints are not implemented"), &["quantization_config"]),
-        (Harmless("the start of weights that are not in the file"), &["initializer_range"]),
+        (Harmless("initial values of weights that the file lacks"), &["initializer_range"]),
         (
             Harmless("keys and values are kept in any case, with the same numbers"),
             &["use_cache", "cache_implementation"],
         ),
         (
-            Harmless("attention computed in another way has the same result but for rounding"),
+            Harmless("other implementations of attention differ only by rounding"),
             &["attn_implementation"],
         ),
-        (Harmless("the longest row is that of max_position_embeddings"), &["max_sequence_length", "seq_length"]),
+        (Harmless("max_position_embeddings limits the length of a row"), &["max_sequence_length", "seq_length"]),
         (Harmless("changes what is kept for the backward pass"), &["gradient_checkpointing"]),
         (
             Harmless(METADATA),
@@ -200,15 +200,15 @@ pub static ADAPTER: FileFields = FileFields {
             ],
         ),
         (
-            Harmless("read only by the way of starting that it belongs to, which init_lora_weights names"),
+            Harmless("read only if init_lora_weights selects this initialisation"),
             &["loftq_config", "eva_config", "corda_config", "lora_ga_config"],
         ),
         (
-            Harmless("read only where use_qalora or use_bdlora is on, which is refused"),
+            Harmless("read only with use_qalora or use_bdlora, which llm-train refuses"),
             &["qalora_group_size"],
         ),
         (
-            Harmless("checks that tied matrices are adapted together; neither is a target here"),
+            Harmless("checks tied matrices, which llm-train does not adapt"),
             &["ensure_weight_tying"],
         ),
     ],

@@ -30,7 +30,7 @@ pub static TOKENIZER_CONFIG_FIELDS: FileFields = FileFields {
             ],
         ),
         (
-            Harmless("tokenizer.json decides, as in transformers 5; a line says so where it does otherwise"),
+            Harmless("tokenizer.json decides, as in transformers 5; llm-train prints a line if the two files disagree"),
             &["add_bos_token", "add_eos_token"],
         ),
         (
@@ -55,5 +55,5 @@ pub static TOKENIZER_CONFIG_FIELDS: FileFields = FileFields {
         (Harmless("an option of an old template that no checkpoint has now"), &["use_default_system_prompt"]),
         (Only(&[], "tokenizer.json alone is read"), &["fast_tokenizer_files"]),
     ],
-    others: Harmless("transformers 5 makes it an attribute that no tokenisation reads; a text under a name that ends in `_token` is used: a special token"),
+    others: Harmless("in transformers 5 an attribute that no tokenisation reads; but a text whose name ends in `_token` is used as a special token"),
 };
