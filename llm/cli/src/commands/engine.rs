@@ -55,7 +55,7 @@ impl EngineArgs {
         };
         let server = Server::connect(&settings, vocabulary);
         let server = server.map_err(|e| Failure::refused(in_options(&e.to_string())))?;
-        let recorded = format!("{} serving {}", self.engine, server.model());
+        let recorded = format!("{} serving {}", self.engine, server.vllm.model);
         Ok(Some((server, recorded)))
     }
 }

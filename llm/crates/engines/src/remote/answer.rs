@@ -54,21 +54,8 @@ pub enum Finish {
     Stop,
     /// At the length limit.
     Length,
-    /// The server gave up.
-    Abort,
     /// A word that no server here says.
     Other(String),
-}
-
-impl Finish {
-    pub fn parse(word: &str) -> Finish {
-        match word {
-            "stop" => Finish::Stop,
-            "length" => Finish::Length,
-            "abort" | "error" => Finish::Abort,
-            other => Finish::Other(other.to_owned()),
-        }
-    }
 }
 
 /// A response as a server gave it.
@@ -171,7 +158,6 @@ impl Answered {
             ));
         }
         match &self.finish {
-            Finish::Abort => Err(EngineError::passing("the server aborted a response")),
             Finish::Other(word) => {
                 refused(format!("finish_reason = {word:?}: must be \"stop\" or \"length\""))
             }

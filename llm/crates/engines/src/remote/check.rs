@@ -20,27 +20,19 @@ pub enum Weights {
 }
 
 impl Weights {
-    fn limit(self) -> f64 {
+    /// The limit, also in words, and the words about a server with other weights.
+    fn limit(self) -> (f64, String, [&'static str; 2]) {
         match self {
-            Weights::HandedOver(limit) | Weights::Named(limit) => limit,
-        }
-    }
-
-    /// The limit, in words.
-    fn allowed(self) -> String {
-        match self {
-            Weights::HandedOver(limit) => format!("rl.max_logp_error = {limit}"),
-            Weights::Named(limit) => format!("at most {limit} is rounding"),
-        }
-    }
-
-    /// The words about a server with other weights.
-    fn missed(self) -> (&'static str, &'static str) {
-        match self {
-            Weights::HandedOver(_) => {
-                ("than those just handed to it", "the run stops rather than learn from another policy")
-            }
-            Weights::Named(_) => ("than the model of --model", "start the server with that checkpoint"),
+            Weights::HandedOver(limit) => (
+                limit,
+                format!("rl.max_logp_error = {limit}"),
+                ["than those just handed to it", "the run stops rather than learn from another policy"],
+            ),
+            Weights::Named(limit) => (
+                limit,
+                format!("at most {limit} is rounding"),
+                ["than the model of --model", "start the server with that checkpoint"],
+            ),
         }
     }
 }
@@ -53,7 +45,7 @@ pub fn compare(
     score: &Score<'_>,
 ) -> Result<(), EngineError> {
     let refused = |problem: String| Err(EngineError::refused(problem));
-    let (limit, allowed) = (weights.limit(), weights.allowed());
+    let (limit, allowed, [than, so]) = weights.limit();
     if probed.tokens.is_empty() || probed.logps.len() != probed.tokens.len() {
         return refused("it continued a known sequence without a log-probability for each token".to_owned());
     }
@@ -68,7 +60,6 @@ pub fn compare(
     let (start, end) = (prompt.len(), whole.len());
     let of_prompt = factor(&probed.prompt, &if start > 1 { own(1, start, 1.0)? } else { Vec::new() });
     if of_prompt.is_nan() || of_prompt > limit {
-        let (than, so) = weights.missed();
         return refused(format!(
             "it has other weights {than}: it scores a known sequence with probabilities that differ from ours by a factor of {of_prompt:.4} on \
              average, and {allowed}; {so}"

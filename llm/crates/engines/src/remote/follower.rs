@@ -9,8 +9,7 @@ use grpo_lambda_decoder::model::{ForwardOptions, Rows};
 use super::answer::Ask;
 use super::check::Weights;
 use super::error::EngineError;
-use super::sampler::{Answers, Attempted, merge};
-use super::server::Server;
+use super::server::{Answers, Attempt, Server};
 use super::weights::HandOver;
 use grpo_lambda_trainer::run::progress::say;
 use grpo_lambda_trainer::step::engine::{Engine, WeightFollower};
@@ -35,7 +34,7 @@ struct State {
 impl ServerFollower {
     /// Follows an engine with `server`. Weights are handed over in the directory `run` of the run, unless the server's settings name another.
     pub fn new(server: Server, run: &Path, max_logp_error: f64) -> Self {
-        let directory: PathBuf = server.settings().weights.clone().unwrap_or_else(|| run.join("rollout"));
+        let directory: PathBuf = server.settings.weights.clone().unwrap_or_else(|| run.join("rollout"));
         let state = State { hand_over: HandOver::new(directory, run.to_owned()), loaded: None };
         ServerFollower { server, max_logp_error, state: RefCell::new(state) }
     }
@@ -46,21 +45,12 @@ impl ServerFollower {
         engine: &dyn Engine,
         request: &SamplingRequest<'_>,
         asks: &[Ask<'_>],
-        answers: &mut Answers,
-    ) -> Attempted {
-        let asked = self.bring_up_to_date(engine, request).and_then(|version| {
-            let (fresh, failure) = self.server.ask_open(asks, answers);
-            let now = self.server.version()?;
-            if now == version {
-                Ok((fresh, failure))
-            } else {
-                Err(self.other_weights(&now, "while it sampled"))
-            }
-        });
-        match asked {
-            Ok((fresh, failure)) => (merge(answers, fresh), failure.map_or(Ok(()), Err)),
-            Err(e) => (false, Err(e)),
-        }
+        answers: &Answers,
+    ) -> Result<Attempt, EngineError> {
+        let version = self.bring_up_to_date(engine, request)?;
+        let attempt = self.server.ask(asks, answers);
+        let now = self.server.vllm.version()?;
+        if now == version { Ok(attempt) } else { Err(self.other_weights(&now, "while it sampled")) }
     }
 
     /// Hands the weights over unless the server has them, and returns their version.
@@ -71,7 +61,7 @@ impl ServerFollower {
     ) -> Result<String, EngineError> {
         let mut state = self.state.borrow_mut();
         if let Some((loaded, _)) = state.loaded.as_ref().filter(|(_, steps)| *steps == engine.steps()) {
-            let now = self.server.version()?;
+            let now = self.server.vllm.version()?;
             if now == *loaded {
                 return Ok(now);
             }
@@ -86,7 +76,7 @@ impl ServerFollower {
         let directory = directory.map_err(|e| EngineError::refused(e.to_string()))?;
         let directory = directory.display().to_string();
         let version = format!("{VERSION}{directory}");
-        self.server.load(&directory, &version)?;
+        self.server.vllm.load(&directory, &version)?;
         let score = |rows: &Rows, options: ForwardOptions| Ok(engine.forward(rows, options)?.0.logps);
         self.server.check_weights(request, Weights::HandedOver(self.max_logp_error), &score)?;
         state.loaded = Some((version.clone(), engine.steps()));
@@ -95,7 +85,7 @@ impl ServerFollower {
 
     /// The error of a server that has the weights `now`: those of another run, or its own after a restart.
     fn other_weights(&self, now: &str, when: &str) -> EngineError {
-        let url = &self.server.settings().url;
+        let url = &self.server.settings.url;
         if now.starts_with(VERSION) {
             return EngineError::refused(format!(
                 "{url}: another run has loaded its weights {when} (version {now}): a server serves one run at a time; give each run a server"
@@ -114,7 +104,7 @@ impl WeightFollower for ServerFollower {
         request: &SamplingRequest<'_>,
     ) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
         let context = engine.shape().max_position_embeddings;
-        let attempt = |asks: &[Ask<'_>], answers: &mut Answers| self.attempt(engine, request, asks, answers);
+        let attempt = |asks: &[Ask<'_>], answers: &Answers| self.attempt(engine, request, asks, answers);
         self.server.responses(request, context, &attempt)
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use ureq::Agent;
+use ureq::{Agent, RequestBuilder};
 
 use super::error::EngineError;
 
@@ -39,21 +39,13 @@ impl Http {
 
     /// The answer to `GET path`.
     pub fn get(&self, path: &str) -> Result<Value, EngineError> {
-        let request = self.agent.get(format!("{}{path}", self.url));
-        let request = match self.authorization() {
-            Some(header) => request.header("Authorization", header),
-            None => request,
-        };
+        let request = self.authorized(self.agent.get(format!("{}{path}", self.url)));
         self.answer(&format!("GET {path}"), request.call(), SHORT)
     }
 
     /// The answer to `POST path`, of at most `longest` bytes.
     pub fn post(&self, path: &str, body: Option<&Value>, longest: u64) -> Result<Value, EngineError> {
-        let request = self.agent.post(format!("{}{path}", self.url));
-        let request = match self.authorization() {
-            Some(header) => request.header("Authorization", header),
-            None => request,
-        };
+        let request = self.authorized(self.agent.post(format!("{}{path}", self.url)));
         let sent = match body {
             Some(body) => request.header("Content-Type", "application/json").send(body.to_string()),
             None => request.send_empty(),
@@ -61,8 +53,15 @@ impl Http {
         self.answer(&format!("POST {path}"), sent, longest)
     }
 
-    fn authorization(&self) -> Option<String> {
-        self.token.as_ref().map(|token| format!("Bearer {token}"))
+    fn authorized<B>(&self, request: RequestBuilder<B>) -> RequestBuilder<B> {
+        match &self.token {
+            Some(token) => request.header("Authorization", format!("Bearer {token}")),
+            None => request,
+        }
+    }
+
+    pub fn url(&self) -> &str {
+        &self.url
     }
 
     /// The JSON of a successful answer.

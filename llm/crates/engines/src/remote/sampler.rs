@@ -5,20 +5,14 @@ use std::borrow::Borrow;
 use grpo_lambda_decoder::generate::{RolloutError, SampledResponse, Sampler, SamplingRequest};
 use grpo_lambda_decoder::model::{Decoder, Error, ForwardOptions, Rows};
 
-use super::answer::{Answered, Ask, Probe};
+use super::answer::{Ask, Probe};
 use super::check::{self, Weights};
 use super::error::EngineError;
-use super::server::{Server, questions};
+use super::server::{Answers, Attempt, Server, questions};
 use grpo_lambda_trainer::run::progress::say;
 
 /// Tokens of a prompt that is scored to compare weights, and tokens sampled after it.
 const PROBE: (usize, usize) = (64, 8);
-
-/// The answers to the questions of a request; `None` for those that are open.
-pub type Answers = Vec<Option<Vec<Answered>>>;
-
-/// True if an attempt brought more answers; and its failure.
-pub type Attempted = (bool, Result<(), EngineError>);
 
 /// Names the server where its context is too short, and not the model's.
 pub fn of_server(e: RolloutError) -> RolloutError {
@@ -41,10 +35,10 @@ impl Server {
         &self,
         request: &SamplingRequest<'_>,
         own_context: usize,
-        attempt: &dyn Fn(&[Ask<'_>], &mut Answers) -> Attempted,
+        attempt: &dyn Fn(&[Ask<'_>], &Answers) -> Result<Attempt, EngineError>,
     ) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
         request.check(own_context)?;
-        if let Some(theirs) = self.context() {
+        if let Some(theirs) = self.vllm.context {
             request.check(theirs).map_err(of_server)?;
         }
         if request.responses() == 0 {
@@ -53,31 +47,23 @@ impl Server {
         let external = |e: EngineError| RolloutError::External(e.into());
         let asks = questions(request);
         let mut answers: Answers = vec![None; asks.len()];
-        let retries = self.settings().retries;
+        let retries = self.settings.retries;
         let mut left = retries;
         loop {
-            let (progress, done) = attempt(&asks, &mut answers);
-            match done {
-                Ok(()) => break,
-                Err(e) if e.is_passing() && (left > 0 || progress) => {
-                    left = if progress { retries } else { left - 1 };
-                    say(&format!("the server failed and is asked again: {e}"));
-                    self.wait().map_err(external)?;
-                }
-                Err(e) => return Err(external(e)),
+            let (fresh, failure) =
+                attempt(&asks, &answers).unwrap_or_else(|failure| (Vec::new(), Some(failure)));
+            let progress = !fresh.is_empty();
+            fresh.into_iter().for_each(|(question, answer)| answers[question] = Some(answer));
+            let Some(e) = failure else { break };
+            if !e.is_passing() || (left == 0 && !progress) {
+                return Err(external(e));
             }
+            left = if progress { retries } else { left - 1 };
+            say(&format!("the server failed and is asked again: {e}"));
+            self.wait().map_err(external)?;
         }
         let answers = answers.into_iter().flatten().collect();
         self.checked(&asks, answers, request.stopping.complete).map_err(external)
-    }
-
-    /// Asks the questions that are open. The failure, if there was one.
-    pub fn ask_open(&self, asks: &[Ask<'_>], answers: &Answers) -> (Answers, Option<EngineError>) {
-        let open: Vec<usize> = (0..asks.len()).filter(|i| answers[*i].is_none()).collect();
-        let (given, failure) = self.ask(asks, &open);
-        let mut fresh: Answers = vec![None; asks.len()];
-        given.into_iter().for_each(|(i, answer)| fresh[i] = Some(answer));
-        (fresh, failure)
     }
 
     /// Refuses a server that does not have the weights of `score`, or gives other log-probabilities than those of the distribution it samples
@@ -91,21 +77,10 @@ impl Server {
         let (longest, sampled) = PROBE;
         let prompt = request.prompts[0];
         let prompt = &prompt[..prompt.len().min(longest)];
-        let probed = self.probe(Probe { prompt, limit: sampled.min(request.limit(0)) })?;
+        let probed = self.vllm.probe(Probe { prompt, limit: sampled.min(request.limit(0)) })?;
         let compared = check::compare(prompt, &probed, weights, score);
-        compared.map_err(|e| e.at(&format!("the server {}", self.settings().url)))
+        compared.map_err(|e| e.at(&format!("the server {}", self.settings.url)))
     }
-}
-
-/// Puts fresh answers to those that are there; whether there are any.
-pub fn merge(answers: &mut Answers, fresh: Answers) -> bool {
-    let mut more = false;
-    for (answer, fresh) in answers.iter_mut().zip(fresh) {
-        if fresh.is_some() {
-            (*answer, more) = (fresh, true);
-        }
-    }
-    more
 }
 
 /// A model that a server samples from, and whose weights are here as well: the two are compared before every request.
@@ -120,22 +95,15 @@ impl<D: Borrow<Decoder<f32>>> RemoteSampler<D> {
     pub fn new(server: Server, own: D, max_logp_error: f64) -> Self {
         RemoteSampler { server, own, max_logp_error }
     }
-
-    fn attempt(&self, request: &SamplingRequest<'_>, asks: &[Ask<'_>], answers: &mut Answers) -> Attempted {
-        let own: &Decoder<f32> = self.own.borrow();
-        let score = |rows: &Rows, options: ForwardOptions| Ok::<_, Error>(own.score(rows, options)?.logps);
-        if let Err(e) = self.server.check_weights(request, Weights::Named(self.max_logp_error), &score) {
-            return (false, Err(e));
-        }
-        let (fresh, failure) = self.server.ask_open(asks, answers);
-        (merge(answers, fresh), failure.map_or(Ok(()), Err))
-    }
 }
 
 impl<D: Borrow<Decoder<f32>>> Sampler for RemoteSampler<D> {
     fn generate(&self, request: &SamplingRequest<'_>) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
         let own: &Decoder<f32> = self.own.borrow();
-        let context = own.config().max_position_embeddings;
-        self.server.responses(request, context, &|asks, answers| self.attempt(request, asks, answers))
+        let score = |rows: &Rows, options: ForwardOptions| Ok::<_, Error>(own.score(rows, options)?.logps);
+        self.server.responses(request, own.config().max_position_embeddings, &|asks, answers| {
+            self.server.check_weights(request, Weights::Named(self.max_logp_error), &score)?;
+            Ok(self.server.ask(asks, answers))
+        })
     }
 }

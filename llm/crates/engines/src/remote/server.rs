@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use grpo_lambda_decoder::generate::{CompletionTest, SampledResponse, SamplingRequest};
 
-use super::answer::{Answered, Ask, Finish, Probe, Probed, copies};
+use super::answer::{Answered, Ask, copies};
 use super::error::EngineError;
 use super::http::Http;
-use super::vllm::{Served, Vllm};
+use super::vllm::Vllm;
 use grpo_lambda_trainer::config::RolloutConfig;
 use grpo_lambda_trainer::run::progress::say;
 use grpo_lambda_trainer::run::stop;
@@ -17,11 +17,16 @@ use grpo_lambda_trainer::run::stop;
 /// Between two questions whether a server is there again.
 const PAUSE: Duration = Duration::from_millis(500);
 
+/// The answers to the questions of a request; `None` for those that are open.
+pub type Answers = Vec<Option<Vec<Answered>>>;
+
+/// New answers by question, and the failure that ended an attempt.
+pub type Attempt = (Vec<(usize, Vec<Answered>)>, Option<EngineError>);
+
 /// A server with the model it serves.
 pub struct Server {
-    http: Http,
-    served: Served,
-    settings: RolloutConfig,
+    pub vllm: Vllm,
+    pub(super) settings: RolloutConfig,
     /// Token ids of the model, which end below it.
     vocabulary: usize,
     /// True once it was said that seeds make no difference.
@@ -32,56 +37,21 @@ impl Server {
     /// The server of `settings`, which is there and serves the model.
     pub fn connect(settings: &RolloutConfig, vocabulary: usize) -> Result<Server, EngineError> {
         let http = Http::new(&settings.url, settings.timeout);
-        let served = Vllm
-            .served(&http, settings.model.as_deref())
+        let vllm = Vllm::find(http, settings.model.as_deref())
             .map_err(|e| e.at(&format!("rollout.url = {}", settings.url)))?;
-        Ok(Server {
-            http,
-            served,
-            settings: settings.clone(),
-            vocabulary,
-            reported_copies: AtomicBool::new(false),
-        })
+        let (settings, reported_copies) = (settings.clone(), AtomicBool::new(false));
+        Ok(Server { vllm, settings, vocabulary, reported_copies })
     }
 
-    /// The longest prompt with its response, where the server says so.
-    pub fn context(&self) -> Option<usize> {
-        self.served.context
-    }
-
-    /// The name under which it serves the model.
-    pub fn model(&self) -> &str {
-        &self.served.model
-    }
-
-    pub fn settings(&self) -> &RolloutConfig {
-        &self.settings
-    }
-
-    pub fn version(&self) -> Result<String, EngineError> {
-        Vllm.version(&self.http)
-    }
-
-    pub fn load(&self, directory: &str, version: &str) -> Result<(), EngineError> {
-        Vllm.load(&self.http, directory, version)
-    }
-
-    pub fn probe(&self, probe: Probe<'_>) -> Result<Probed, EngineError> {
-        Vllm.probe(&self.http, &self.served, probe)
-    }
-
-    /// Asks the questions that have no answer yet, several at a time, until one fails. Answers by question, and the failure.
-    pub fn ask(
-        &self,
-        asks: &[Ask<'_>],
-        open: &[usize],
-    ) -> (Vec<(usize, Vec<Answered>)>, Option<EngineError>) {
+    /// Asks the questions that have no answer yet, several at a time, until one fails.
+    pub(super) fn ask(&self, asks: &[Ask<'_>], answers: &Answers) -> Attempt {
+        let open: Vec<usize> = (0..asks.len()).filter(|i| answers[*i].is_none()).collect();
         let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
         let (answers, errors) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
         let work = || {
             while !failed.load(Ordering::SeqCst) {
                 let Some(&i) = open.get(next.fetch_add(1, Ordering::SeqCst)) else { return };
-                match self.ask_one(&asks[i]) {
+                match self.vllm.sample(&asks[i]) {
                     Ok(answer) => lock(&answers).push((i, answer)),
                     Err(e) => {
                         failed.store(true, Ordering::SeqCst);
@@ -99,17 +69,6 @@ impl Server {
         let mut errors = errors.into_inner().unwrap_or_else(PoisonError::into_inner);
         errors.sort_by_key(EngineError::is_passing);
         (answers.into_inner().unwrap_or_else(PoisonError::into_inner), errors.into_iter().next())
-    }
-
-    fn ask_one(&self, ask: &Ask<'_>) -> Result<Vec<Answered>, EngineError> {
-        let answers = Vllm.sample(&self.http, &self.served, ask)?;
-        if answers.iter().any(|answer| answer.finish == Finish::Abort) {
-            return Err(EngineError::passing(format!(
-                "{}: the server aborted a response",
-                self.settings.url
-            )));
-        }
-        Ok(answers)
     }
 
     /// The responses of answers to `asks`, if they can be learned from.
@@ -142,7 +101,7 @@ impl Server {
         let until = Instant::now() + self.settings.timeout;
         loop {
             std::thread::sleep(PAUSE);
-            match self.http.get("/health") {
+            match self.vllm.http.get("/health") {
                 Ok(_) => return Ok(()),
                 Err(e) if Instant::now() >= until => return Err(e),
                 Err(e) if stop::requested().is_some() => return Err(e),

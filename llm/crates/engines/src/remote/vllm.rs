@@ -7,12 +7,9 @@ use super::answer::{Answered, Ask, Finish, PROBE_TEMPERATURE, Probe, Probed};
 use super::error::EngineError;
 use super::http::{Http, SHORT};
 
-/// The endpoints of the server.
-pub struct Vllm;
-
-/// The model that a server has.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Served {
+/// A server and the model that it has.
+pub struct Vllm {
+    pub http: Http,
     /// The name under which it serves the model.
     pub model: String,
     /// Its context in tokens. `None` if it does not say.
@@ -62,7 +59,7 @@ struct Logprobs {
 
 impl Vllm {
     /// The model of this name, or the only one.
-    pub fn served(&self, http: &Http, model: Option<&str>) -> Result<Served, EngineError> {
+    pub fn find(http: Http, model: Option<&str>) -> Result<Vllm, EngineError> {
         http.get("/health")?;
         let models: Models = read(http.get("/v1/models")?)?;
         let names = || models.data.iter().map(|m| m.id.as_str()).collect::<Vec<_>>().join(", ");
@@ -81,7 +78,8 @@ impl Vllm {
             let name = model.unwrap_or_default();
             EngineError::refused(format!("rollout.model = {name}: the server has {}", names()))
         })?;
-        Ok(Served {
+        Ok(Vllm {
+            http,
             model: found.id.clone(),
             context: found.max_model_len,
             takes_addresses: found.owned_by.as_deref() == Some(OURS),
@@ -89,9 +87,8 @@ impl Vllm {
     }
 
     /// Responses to one prompt.
-    pub fn sample(&self, http: &Http, served: &Served, ask: &Ask<'_>) -> Result<Vec<Answered>, EngineError> {
-        let mut body = question(served, ask.prompt, ask.limit, ask.temperature);
-        let more = json!({
+    pub fn sample(&self, ask: &Ask<'_>) -> Result<Vec<Answered>, EngineError> {
+        let mut more = json!({
             "n": ask.n,
             "top_p": ask.truncation.top_p.unwrap_or(1.0),
             "top_k": ask.truncation.top_k.unwrap_or(0),
@@ -101,24 +98,25 @@ impl Vllm {
             "ignore_eos": true,
             "stop_token_ids": ask.eos,
         });
-        extend(&mut body, more);
-        if served.takes_addresses {
-            extend(&mut body, json!({ "address": ask.address }));
+        if self.takes_addresses {
+            more["address"] = json!(ask.address);
         }
-        responses(http.post(COMPLETIONS, Some(&Value::Object(body)), ask.longest_answer())?, ask)
+        let body = self.question(ask.prompt, ask.limit, ask.temperature, more);
+        let answer = self.http.post(COMPLETIONS, Some(&body), ask.longest_answer())?;
+        responses(answer, ask).map_err(|e| e.at(self.http.url()))
     }
 
     /// Scores a known sequence and continues it.
-    pub fn probe(&self, http: &Http, served: &Served, probe: Probe<'_>) -> Result<Probed, EngineError> {
-        let mut body = question(served, probe.prompt, probe.limit, PROBE_TEMPERATURE);
-        extend(&mut body, json!({"n": 1, "top_p": 1.0, "top_k": 0, "seed": 0, "prompt_logprobs": 0}));
+    pub fn probe(&self, probe: Probe<'_>) -> Result<Probed, EngineError> {
+        let more = json!({"n": 1, "top_p": 1.0, "top_k": 0, "seed": 0, "prompt_logprobs": 0});
+        let body = self.question(probe.prompt, probe.limit, PROBE_TEMPERATURE, more);
         let longest = SHORT + 2048 * (probe.prompt.len() + probe.limit) as u64;
-        probed(http.post(COMPLETIONS, Some(&Value::Object(body)), longest)?, probe)
+        probed(self.http.post(COMPLETIONS, Some(&body), longest)?, probe)
     }
 
     /// The name of the weights that the server has.
-    pub fn version(&self, http: &Http) -> Result<String, EngineError> {
-        let info = http.get("/weight_info").map_err(needs_dev_mode)?;
+    pub fn version(&self) -> Result<String, EngineError> {
+        let info = self.http.get("/weight_info").map_err(needs_dev_mode)?;
         let version = info.get("weight_version").and_then(Value::as_str).map(str::to_owned);
         version.ok_or_else(|| EngineError::refused(format!("/weight_info has no weight_version: {info}")))
     }
@@ -126,7 +124,8 @@ impl Vllm {
     /// Makes the server read the weights in `directory` and call them `version`.
     ///
     /// Requests wait from `/pause` to `/resume`; without the reset, cached keys and values would be those of the old weights.
-    pub fn load(&self, http: &Http, directory: &str, version: &str) -> Result<(), EngineError> {
+    pub fn load(&self, directory: &str, version: &str) -> Result<(), EngineError> {
+        let http = &self.http;
         http.post("/pause?mode=keep", None, SHORT).map_err(needs_dev_mode)?;
         let reload = json!({"method": "reload_weights", "kwargs": {"weights_path": directory}});
         let loaded = http
@@ -138,33 +137,27 @@ impl Vllm {
         loaded.map_err(|e| e.at(&format!("reloading the weights in {directory}")))?;
         resumed.map(drop)
     }
-}
 
-/// The fields of every request: each that a server would otherwise fill from its own files.
-fn question(served: &Served, prompt: &[u32], limit: usize, temperature: f64) -> Map<String, Value> {
-    let fields = json!({
-        "model": served.model,
-        "prompt": [prompt],
-        "max_tokens": limit,
-        "temperature": temperature,
-        "min_p": 0.0,
-        "presence_penalty": 0.0,
-        "frequency_penalty": 0.0,
-        "repetition_penalty": 1.0,
-        "logprobs": 0,
-        "return_token_ids": true,
-        "return_tokens_as_token_ids": true,
-        "stream": false,
-    });
-    match fields {
-        Value::Object(fields) => fields,
-        _ => Map::new(),
-    }
-}
-
-fn extend(body: &mut Map<String, Value>, more: Value) {
-    if let Value::Object(more) = more {
-        body.extend(more);
+    /// The fields of every request, each that a server would otherwise fill from its own files, and these.
+    fn question(&self, prompt: &[u32], limit: usize, temperature: f64, more: Value) -> Value {
+        let mut fields = json!({
+            "model": self.model,
+            "prompt": [prompt],
+            "max_tokens": limit,
+            "temperature": temperature,
+            "min_p": 0.0,
+            "presence_penalty": 0.0,
+            "frequency_penalty": 0.0,
+            "repetition_penalty": 1.0,
+            "logprobs": 0,
+            "return_token_ids": true,
+            "return_tokens_as_token_ids": true,
+            "stream": false,
+        });
+        if let (Some(fields), Value::Object(more)) = (fields.as_object_mut(), more) {
+            fields.extend(more);
+        }
+        fields
     }
 }
 
@@ -200,23 +193,24 @@ fn read<T: serde::de::DeserializeOwned>(answer: Value) -> Result<T, EngineError>
 
 impl Choice {
     fn answered(self, prompt: &[u32]) -> Result<Answered, EngineError> {
+        let finish = match self.finish_reason.as_deref() {
+            Some("abort" | "error") => return Err(EngineError::passing("the server aborted a response")),
+            Some("stop") => Finish::Stop,
+            Some("length") => Finish::Length,
+            other => Finish::Other(other.unwrap_or("none").to_owned()),
+        };
         let refused = |problem: &str| EngineError::refused(problem.to_owned());
         let tokens = self.token_ids.ok_or_else(|| {
             refused("token_ids is null; the server must know return_token_ids (vLLM 0.11 or later)")
         })?;
-        let logprobs = self.logprobs.ok_or_else(|| {
-            refused("logprobs is null; the server must return log-probabilities (see --max-logprobs)")
-        })?;
+        let Logprobs { token_logprobs: logps, token_entropies: entropies } =
+            self.logprobs.ok_or_else(|| {
+                refused("logprobs is null; the server must return log-probabilities (see --max-logprobs)")
+            })?;
         if self.prompt_token_ids.is_some_and(|echoed| echoed != prompt) {
             return Err(refused("prompt_token_ids are not those that were sent"));
         }
-        let finish = self.finish_reason.as_deref().unwrap_or("none");
-        Ok(Answered {
-            tokens,
-            logps: logprobs.token_logprobs,
-            entropies: logprobs.token_entropies,
-            finish: Finish::parse(finish),
-        })
+        Ok(Answered { tokens, logps, entropies, finish })
     }
 }
 

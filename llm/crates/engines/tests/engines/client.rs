@@ -17,13 +17,13 @@ use grpo_lambda_engines::remote::answer::{Answered, Ask, Finish, PROBE_TEMPERATU
 use grpo_lambda_engines::remote::check::{Weights, compare};
 use grpo_lambda_engines::remote::http::Http;
 use grpo_lambda_engines::remote::sampler::of_server;
-use grpo_lambda_engines::remote::vllm::{Served, Vllm};
+use grpo_lambda_engines::remote::vllm::Vllm;
 use grpo_lambda_engines::remote::{EngineError, RemoteSampler, Server};
 use grpo_lambda_trainer::config::RolloutConfig;
 
 use crate::http_server::{LoopbackServer, Reply};
 
-const VOCABULARY: usize = 512;
+pub(crate) const VOCABULARY: usize = 512;
 
 fn recorded(name: &str) -> Value {
     let path =
@@ -42,19 +42,20 @@ fn client(server: &LoopbackServer) -> Http {
     Http::new(&server.url, Duration::from_secs(20))
 }
 
-fn served() -> Served {
-    Served { model: "tiny".to_owned(), context: Some(256), takes_addresses: false }
+fn vllm(server: &LoopbackServer) -> Vllm {
+    let (http, model) = (client(server), "tiny".to_owned());
+    Vllm { http, model, context: Some(256), takes_addresses: false }
 }
 
-const P1: [u32; 6] = [5, 17, 200, 301, 44, 9];
+pub(crate) const P1: [u32; 6] = [5, 17, 200, 301, 44, 9];
 
-fn ask(n: usize, limit: usize, eos: &[u32]) -> Ask<'_> {
+pub(crate) fn ask(n: usize, limit: usize, eos: &[u32]) -> Ask<'_> {
     let (prompt, address) = (&P1, Address::new(3, Purpose::Rollout).step(1).prompt(2));
     Ask { prompt, n, limit, at_least: 0, temperature: 1.0, truncation: Truncation::default(), eos, address }
 }
 
 fn sample(server: &LoopbackServer, ask: &Ask<'_>) -> Result<Vec<Answered>, EngineError> {
-    Vllm.sample(&client(server), &served(), ask)
+    vllm(server).sample(ask)
 }
 
 #[test]
@@ -97,8 +98,7 @@ fn every_field_that_a_server_would_fill_by_itself_is_sent() {
     // Another prompt, step or run has another seed; only a server with our sampler gets the address.
     let other = Ask { address: ask.address.prompt(3), ..ask };
     assert_ne!(other.seed(), seed);
-    let ours = Served { takes_addresses: true, ..served() };
-    Vllm.sample(&client(&server), &ours, &ask).unwrap();
+    Vllm { takes_addresses: true, ..vllm(&server) }.sample(&ask).unwrap();
     let address = server.bodies("/v1/completions")[1]["address"].clone();
     assert_eq!(
         address,
@@ -122,8 +122,7 @@ fn failures_that_pass_are_distinguished_from_those_that_do_not() {
     let gone = LoopbackServer::start(|_| Reply::Drop);
     assert!(sample(&gone, &ask(1, 16, &[511])).unwrap_err().is_passing());
     let ask = Ask { n: 2, limit: 240, ..ask(2, 240, &[]) };
-    let aborted = sample(&replay("g10_aborted_request"), &ask).unwrap().remove(0);
-    let error = aborted.checked(&ask, VOCABULARY, None).unwrap_err();
+    let error = sample(&replay("g10_aborted_request"), &ask).unwrap_err();
     assert!(error.is_passing() && error.to_string().contains("aborted"), "{error}");
 }
 
@@ -188,7 +187,7 @@ fn a_response_that_could_not_be_learned_from_is_refused_by_name() {
             a.tokens.push(1);
             a.logps.push(Some(-1.0));
         }),
-        ("finish_reason = \"none\"", &|a| a.finish = Finish::parse("none")),
+        ("finish_reason = \"none\"", &|a| a.finish = Finish::Other("none".to_owned())),
         ("stopped at id 3, which is no end token", &|a| a.finish = Finish::Stop),
         ("cut off after 3 of 4 tokens", &|a| {
             a.tokens.pop();
@@ -241,20 +240,20 @@ fn a_stopping_criterion_of_ours_ends_what_the_server_went_on_with() {
 #[test]
 fn the_model_is_the_one_named_or_the_only_one() {
     let server = replay("h_models");
-    let found = Vllm.served(&client(&server), None).unwrap();
-    assert_eq!(found, served());
-    let error = Vllm.served(&client(&server), Some("other")).unwrap_err();
+    let found = Vllm::find(client(&server), None).unwrap();
+    assert_eq!((&*found.model, found.context, found.takes_addresses), ("tiny", Some(256), false));
+    let error = Vllm::find(client(&server), Some("other")).err().unwrap();
     assert!(error.to_string().contains("rollout.model = other: the server has tiny"), "{error}");
-    let version = Vllm.version(&client(&replay("g9_weight_info"))).unwrap();
+    let version = vllm(&replay("g9_weight_info")).version().unwrap();
     assert_eq!(version, "step-7");
-    let error = Vllm.version(&client(&replay("f_404"))).unwrap_err();
+    let error = vllm(&replay("f_404")).version().unwrap_err();
     assert!(error.to_string().contains("VLLM_SERVER_DEV_MODE=1"), "{error}");
 }
 
 #[test]
 fn weights_are_reloaded_in_the_order_that_leaves_nothing_stale() {
     let server = LoopbackServer::start(|_| Reply::Answer(200, "{}".to_owned()));
-    Vllm.load(&client(&server), "/w/1", "v1").unwrap();
+    vllm(&server).load("/w/1", "v1").unwrap();
     let order =
         ["/pause?mode=keep", "/collective_rpc", "/reset_prefix_cache", "/update_weight_version", "/resume"];
     assert_eq!(server.paths(), order);
@@ -266,7 +265,7 @@ fn weights_are_reloaded_in_the_order_that_leaves_nothing_stale() {
         "/collective_rpc" => Reply::Answer(500, failing.clone()),
         _ => Reply::Answer(200, "{}".to_owned()),
     });
-    let error = Vllm.load(&client(&server), "/w/1", "v1").unwrap_err();
+    let error = vllm(&server).load("/w/1", "v1").unwrap_err();
     assert!(error.is_passing() && error.to_string().contains("reloading the weights in /w/1"), "{error}");
     assert_eq!(server.paths(), ["/pause?mode=keep", "/collective_rpc", "/resume"]);
 }
@@ -283,7 +282,7 @@ fn a_prompt_is_scored_from_its_second_token_on() {
         })
         .collect();
     let server = LoopbackServer::start(move |_| Reply::Answer(200, body.to_string()));
-    let probed = Vllm.probe(&client(&server), &served(), Probe { prompt: &P1, limit: 1 }).unwrap();
+    let probed = vllm(&server).probe(Probe { prompt: &P1, limit: 1 }).unwrap();
     assert_eq!((probed.prompt, probed.logps), (expected, vec![-1.5]));
 }
 
