@@ -115,7 +115,7 @@ impl RunRecord {
         }
         // The row of the last step is that evaluation too.
         accuracy.dedup_by_key(|a| a.step);
-        let n_before = summary.as_ref().and_then(|s| s.n_before).unwrap_or(n);
+        let n_before = summary.as_ref().map_or(n, |s| s.n_before);
         let title = config.configured().spec.title;
         let change = match accuracy.as_slice() {
             [first, .., last] => paired_change(run, [first.step, last.step])

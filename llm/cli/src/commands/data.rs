@@ -10,7 +10,7 @@ use super::{Command, Failure, checkpoint, print, quantile, whole};
 use grpo_lambda_stats::visible;
 use grpo_lambda_studies::terminal;
 use grpo_lambda_trainer::input::around::surroundings;
-use grpo_lambda_trainer::input::data::{Columns, Conflicts, DataOptions, DataSet, OnBadRow, RowKey, open};
+use grpo_lambda_trainer::input::data::{Columns, Conflicts, DataOptions, DataSet, OnBadRow, open};
 use grpo_lambda_trainer::input::prompt::{PromptForm, RenderedPrompt, Template};
 use grpo_lambda_trainer::input::tokens::{ModelTokenizer, TokenError};
 
@@ -181,7 +181,7 @@ impl DataSummary {
                 found.targets.push(length(&target).map_err(Failure::refused)?);
             }
             found.conflicts.note(&row, &lenient.reference(&row.gold));
-            found.repeated += usize::from(!seen.insert(RowKey::Words.key(&row)));
+            found.repeated += usize::from(!seen.insert(row.key()));
         }
         found.prompts.sort_unstable();
         found.targets.sort_unstable();

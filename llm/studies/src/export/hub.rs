@@ -112,7 +112,7 @@ fn card(record: &RunRecord, found: Option<&RunSummary>) -> String {
             s.accuracy_before,
             s.accuracy_before_interval[0],
             s.accuracy_before_interval[1],
-            s.n_before.unwrap_or(s.n),
+            s.n_before,
             s.accuracy_after,
             s.accuracy_after_interval[0],
             s.accuracy_after_interval[1],

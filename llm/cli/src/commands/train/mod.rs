@@ -226,7 +226,7 @@ fn outcome(s: &RunSummary, directory: &Path, args: &TrainArgs) -> String {
         ]);
     };
     let start = if s.steps[0] > 0 { "after supervised learning" } else { "before RL" };
-    row(start, s.accuracy_before, s.accuracy_before_interval, s.n_before.unwrap_or(s.n));
+    row(start, s.accuracy_before, s.accuracy_before_interval, s.n_before);
     if s.steps[1] > 0 {
         row(&format!("after {}", s.method), s.accuracy_after, s.accuracy_after_interval, s.n);
     }

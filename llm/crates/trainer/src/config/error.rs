@@ -33,12 +33,6 @@ pub enum ConfigError {
          from the trainer's by the mass cut off; leave it out (rl.temperature sharpens, and llm-train generate has --top-p and --top-k)"
     )]
     Truncated { origin: String, key: String },
-    /// The parts of a gradient that several processes added up.
-    #[error(
-        "{origin}: shards = {value}: must be 1, or left out: llm-train trains in one process, which adds up a gradient in one part; begin another run \
-         without it, or train in several processes with TRL or verl (docs/processes.md)"
-    )]
-    Shards { origin: String, value: String },
     #[error("{key} is given twice: {first} and {second}")]
     Twice { key: String, first: String, second: String },
     #[error("{origin}: {key} = {value}: must be {expected}")]

@@ -11,9 +11,6 @@ use super::{METHOD, METHOD_NAME, fields};
 /// Other trainers' keys that would silently make training off-policy.
 const TRUNCATIONS: [&str; 3] = ["rl.top_p", "rl.top_k", "rl.min_p"];
 
-/// A key of configurations that were written when several processes could share a run; 1 is what every run has now.
-const SHARDS: (&str, &str) = ("shards", "1");
-
 /// The origin of a value on the command line.
 pub(super) const COMMAND_LINE: &str = "command line";
 
@@ -59,10 +56,6 @@ impl RawSettings {
     fn insert(&mut self, origin: &str, key: &str, value: String) -> Result<(), ConfigError> {
         if TRUNCATIONS.contains(&key) {
             return Err(ConfigError::Truncated { origin: origin.to_owned(), key: key.to_owned() });
-        }
-        if key == SHARDS.0 {
-            let shards = ConfigError::Shards { origin: origin.to_owned(), value: value.clone() };
-            return if value.trim() == SHARDS.1 { Ok(()) } else { Err(shards) };
         }
         if !key.starts_with(METHOD) && !fields().any(|f| f.key == key) {
             let hint = hints::of_key(key);

@@ -39,9 +39,8 @@ impl Moment {
 struct Line {
     /// RL steps done when the problem was asked.
     step: u64,
-    /// Lines of the whole file; an older file does not say it.
-    #[serde(default)]
-    of: Option<usize>,
+    /// Lines of the whole file.
+    of: usize,
     problem: ProblemRecord,
     completion: CompletionRecord,
     /// CRC-32C of the line without this field.
@@ -70,8 +69,8 @@ pub(crate) fn to_lines(step: u64, problems: &[Problem], answers: &[CompletionRec
             golds: vec![problem.gold.to_string()],
             prompt: problem.prompt.clone(),
         };
-        let lines = Some(answers.len());
-        let line = Line { step, of: lines, problem: record, completion: completion.clone(), crc32c: None };
+        let (of, completion) = (answers.len(), completion.clone());
+        let line = Line { step, of, problem: record, completion, crc32c: None };
         with_checksum(&serde_json::to_string(&line).expect("an answer has a JSON form"))
     };
     problems.iter().zip(answers).map(line).collect()
@@ -97,7 +96,7 @@ impl HeldOutAnswers {
         };
         let (first, _) = lines.first().ok_or_else(cut)?;
         let step = first.step;
-        if !bytes.ends_with(b"\n") || first.of.is_some_and(|of| of != lines.len()) {
+        if !bytes.ends_with(b"\n") || first.of != lines.len() {
             return Err(cut());
         }
         let (problems, completions) =

@@ -80,17 +80,6 @@ impl Settings {
     /// Keys of [`Settings::entries`] that are for people; the others decide the result.
     pub const FOR_PEOPLE: [&str; 2] = ["model", "template_from"];
 
-    /// The value in force in an `eval.toml` that lacks this key.
-    pub fn before(key: &str) -> Option<toml::Value> {
-        match key {
-            "numbers" => Some("f32".into()),
-            "system" | "template_args" => Some(OWN.into()),
-            "shots" => Some(NO_SHOTS.into()),
-            "rules" => Some(Rules::STRICT.spelled().into()),
-            _ => None,
-        }
-    }
-
     /// Keys and values, as they stand in `eval.toml`.
     pub fn entries(&self) -> Vec<(&'static str, toml::Value)> {
         let whole = |n: usize| toml::Value::Integer(i64::try_from(n).unwrap_or(i64::MAX));

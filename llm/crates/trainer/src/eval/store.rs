@@ -256,15 +256,10 @@ impl EvalManifest {
         toml::from_str(&text).map_err(|e| damaged(e.message().to_owned()))
     }
 
-    /// A setting; for a missing key, [`Settings::before`].
-    fn value(&self, key: &str) -> Option<toml::Value> {
-        self.settings.get(key).cloned().or_else(|| Settings::before(key))
-    }
-
     /// A setting as text; `(absent)` if it is missing.
     pub fn setting(&self, key: &str) -> String {
-        match self.value(key) {
-            Some(toml::Value::String(text)) => text,
+        match self.settings.get(key) {
+            Some(toml::Value::String(text)) => text.clone(),
             Some(value) => value.to_string(),
             None => "(absent)".to_owned(),
         }
@@ -280,7 +275,8 @@ impl EvalManifest {
 
     fn differences(&self, settings: &Settings, heads: &[BenchmarkHeader]) -> Vec<String> {
         let entries = settings.entries().into_iter().filter(|(key, _)| !Settings::FOR_PEOPLE.contains(key));
-        let stored = |key: &str| self.value(key).map_or("(absent)".to_owned(), |value| value.to_string());
+        let stored =
+            |key: &str| self.settings.get(key).map_or("(absent)".to_owned(), |value| value.to_string());
         let changed = entries.filter_map(|(key, value)| {
             let (old, new) = (stored(key), value.to_string());
             (old != new).then(|| format!("{key}: {old} -> {new}"))

@@ -7,9 +7,7 @@ use grpo_lambda_grade::Grader;
 
 use super::{RL_OFFSET, TaskError};
 use crate::input::around::surroundings;
-use crate::input::data::{
-    Conflicts, DataSet, OnBadRow, Row, RowKey, RowLocation, Shuffled, Spellings, open, permutation,
-};
+use crate::input::data::{Conflicts, DataSet, OnBadRow, Row, RowLocation, Shuffled, open, permutation};
 use crate::input::prompt::Template;
 use crate::input::task::{DatasetTask, LengthFilter, Problem, Split};
 use crate::input::tokens::{ModelTokenizer, TokenError, UNKNOWN};
@@ -25,10 +23,6 @@ pub(super) struct Dataset {
     pub(super) test: Option<DataSet>,
     /// Numbers of rows by split, in the order of [`Split::ALL`].
     pub(super) splits: [Vec<u32>; 3],
-    /// The spelling by which rows are compared.
-    pub(super) key: RowKey,
-    /// True if another [`RowKey`] divides the rows otherwise.
-    pub(super) key_matters: bool,
     pub(super) supervised: Shuffled,
     pub(super) reinforced: Shuffled,
 }
@@ -77,8 +71,6 @@ struct Division {
     splits: [Vec<u32>; 3],
     /// Rows that are held-out problems.
     contaminated: usize,
-    /// True if another spelling of the key divides the rows otherwise, or finds other repetitions.
-    key_matters: bool,
     /// Problems that occur with several answers, and the first of them.
     conflicts: Conflicts,
     /// Rows left out for their length, which `task.max_*` set.
@@ -93,7 +85,7 @@ struct Division {
 /// Opens data and template, divides the rows, and leaves out or refuses those that do not fit.
 pub(super) fn dataset(
     task: &DatasetTask,
-    (seed, key, others): (u64, RowKey, bool),
+    (seed, others): (u64, bool),
     checkpoint: Option<&Path>,
     (tokens, limits): (&ModelTokenizer, LengthLimits),
     say: &mut dyn FnMut(&str),
@@ -103,9 +95,8 @@ pub(super) fn dataset(
     let data = opened(&task.data, task, say)?.with_others(others);
     let test = task.test.as_ref().map(|at| opened(at, task, say)).transpose()?;
     let grader = task.reading.grader(template.extraction());
-    let division = divided((&data, test.as_ref(), key), (&template, grader), (tokens, limits))?;
+    let division = divided((&data, test.as_ref()), (&template, grader), (tokens, limits))?;
     division.tell(task, say)?;
-    let key_matters = division.key_matters;
     let splits = division.splits;
     let no_row =
         |split: Split| TaskError::NoRow { data: task.data.clone(), split: split.name(), of: data.len() };
@@ -117,33 +108,18 @@ pub(super) fn dataset(
     }
     let rows = splits[0].len() as u32;
     let (supervised, reinforced) = (Shuffled::new(seed, rows, 0), Shuffled::new(seed, rows, RL_OFFSET));
-    Ok(Dataset { template, grader, data, test, splits, key, key_matters, supervised, reinforced })
+    Ok(Dataset { template, grader, data, test, splits, supervised, reinforced })
 }
 
 /// Divides the rows of `data`; if `test` holds the held-out problems, all others are for training.
 fn divided(
-    (data, test, key): (&DataSet, Option<&DataSet>, RowKey),
+    (data, test): (&DataSet, Option<&DataSet>),
     asked: (&Template, Grader),
     (tokens, limits): (&ModelTokenizer, LengthLimits),
 ) -> Result<Division, TaskError> {
     let mut found = Division::default();
-    let (mut held_out, mut as_published, mut spellings) =
-        (HashSet::new(), HashSet::new(), Spellings::default());
-    for row in test.into_iter().flat_map(DataSet::rows) {
-        let row = row?;
-        held_out.insert(RowKey::Words.key(&row));
-        found.key_matters |= spellings.differ(&row);
-        as_published.insert(row.problem);
-    }
-    // The side of a row under a spelling of its key; `None` for a held-out problem, which is not trained on, whatever its file.
-    let side = |key: RowKey, row: &Row| {
-        let spelt = key.key(row);
-        let held_out = if key == RowKey::Words { &held_out } else { &as_published };
-        match test {
-            Some(_) => (!held_out.contains(&spelt)).then_some(Split::Train),
-            None => Some(Split::from_canonical(&spelt)),
-        }
-    };
+    let held_out = test.into_iter().flat_map(DataSet::rows).map(|row| Ok(row?.key()));
+    let held_out = held_out.collect::<Result<HashSet<_>, TaskError>>()?;
     let unk = tokens.id(UNKNOWN);
     let place = |row: &Row| {
         let is_row = data.counts_rows(row.index);
@@ -154,12 +130,13 @@ fn divided(
         if let Some(name) = Question::collision(&row.others) {
             return Err(TaskError::SameName { place: place(&row), name });
         }
-        let sides = [RowKey::Words, RowKey::AsPublished].map(|key| side(key, &row));
-        found.key_matters |= sides[0] != sides[1] || spellings.differ(&row);
-        let Some(split) = sides[usize::from(key == RowKey::AsPublished)] else {
+        let key = row.key();
+        // A held-out problem is not trained on, whatever its file.
+        if held_out.contains(&key) {
             found.contaminated += 1;
             continue;
-        };
+        }
+        let split = if test.is_some() { Split::Train } else { Split::from_canonical(&key) };
         let problem = problem(asked, &row)?;
         found.conflicts.note(&row, &problem.gold);
         let prompt = match problem.encode(tokens) {
@@ -249,7 +226,7 @@ impl Dataset {
                 break;
             }
             let row = data.row(rows.map_or(at, |rows| rows[at as usize]) as usize)?;
-            if seen.insert(self.key.key(&row)) {
+            if seen.insert(row.key()) {
                 found.push(row);
             }
         }

@@ -7,7 +7,7 @@ use grpo_lambda::group::InputKind;
 use grpo_lambda_grade::Extraction;
 
 use crate::config::{Config, ModelSource};
-use crate::input::data::{DataError, DataSet, Row, RowKey, RowLocation};
+use crate::input::data::{DataError, DataSet, Row, RowLocation};
 use crate::input::prompt::PromptError;
 use crate::input::task::{Problem, Split, Task, TaskSource};
 use crate::input::tokens::{ModelTokenizer, TokenError};
@@ -55,9 +55,6 @@ const RL_OFFSET: u64 = 1 << 40;
 /// First round of a data set that only dynamic sampling asks for: its rows come from epochs far after those that the steps read in order.
 const FURTHER_ROUNDS: u64 = 1 << 30;
 
-/// The end of the checksum of rows that are divided by [`RowKey::Words`], where that matters.
-const BY_WORDS: &str = "-words";
-
 /// Training prompts that a run is recognised by.
 const RECOGNISED_BY: u64 = 8;
 
@@ -98,20 +95,6 @@ impl Problems {
         limit: usize,
         say: &mut dyn FnMut(&str),
     ) -> Result<Problems, TaskError> {
-        Problems::open_as(config, None, (tokens, limit), say)
-    }
-
-    /// [`Problems::open`] for a run that began with rows of this [`Problems::fingerprint`], which are divided as they were then.
-    pub fn open_as(
-        config: &Config,
-        began_with: Option<&str>,
-        (tokens, limit): (&ModelTokenizer, usize),
-        say: &mut dyn FnMut(&str),
-    ) -> Result<Problems, TaskError> {
-        let key = match began_with {
-            Some(rows) if !rows.ends_with(BY_WORDS) => RowKey::AsPublished,
-            _ => RowKey::Words,
-        };
         let source = match &config.task {
             TaskSource::Embedded(task) => Source::Embedded(task.clone()),
             TaskSource::Dataset(task) => {
@@ -128,7 +111,7 @@ impl Problems {
                 };
                 Source::Dataset(Box::new(dataset(
                     task,
-                    (config.seed, key, config.reward.reads_rows()),
+                    (config.seed, config.reward.reads_rows()),
                     checkpoint,
                     (tokens, room),
                     say,
@@ -245,11 +228,10 @@ impl Problems {
         Ok(Some(format!("{crc:08x}")))
     }
 
-    /// The checksum of a data set's rows, with the spelling of their keys where another one would divide them otherwise: a run is not continued on others.
+    /// The checksum of a data set's rows: a run is not continued on others.
     pub fn fingerprint(&self) -> Option<String> {
         let Source::Dataset(d) = &self.source else { return None };
         let test = d.test.as_ref().map_or(String::new(), |t| format!("-{:08x}", t.fingerprint()));
-        let key = if d.key_matters && d.key == RowKey::Words { BY_WORDS } else { "" };
-        Some(format!("{:08x}{test}{key}", d.data.fingerprint()))
+        Some(format!("{:08x}{test}", d.data.fingerprint()))
     }
 }

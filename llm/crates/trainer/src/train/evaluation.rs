@@ -40,9 +40,8 @@ pub struct RunSummary {
     pub accuracy_after_interval: [f64; 2],
     /// Held-out problems with a gradable response after RL.
     pub n: u64,
-    /// Held-out problems with a gradable response before RL; not kept by earlier versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub n_before: Option<u64>,
+    /// Held-out problems with a gradable response before RL.
+    pub n_before: u64,
     /// The line about a run whose policy diverged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diverged: Option<String>,
@@ -171,7 +170,7 @@ impl Run<'_> {
             accuracy_after: after.accuracy(),
             accuracy_after_interval: ends(&after),
             n: after.n,
-            n_before: Some(before.n),
+            n_before: before.n,
             diverged,
             parameters: self.parameters(),
             best: self.dir.best().filter(|_| config.checkpoint.best),

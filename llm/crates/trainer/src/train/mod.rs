@@ -42,7 +42,6 @@ use grpo_lambda_gpu::Dtype;
 use grpo_lambda_gpu::select::{ComputeDevice, DevicePreference, NoCard, SelectError};
 
 use crate::config::Config;
-use crate::eval::origin::rows_of_training;
 pub use crate::problems::Stage;
 use crate::run::progress::{SharedProgress, say};
 use crate::run::{self, Checkpoint, Claim, RunDir, stop};
@@ -128,8 +127,7 @@ fn run_on(
     let claim = RunDir::claim(directory, &config, extends).map_err(TrainError::Open)?;
     let grows = matches!(claim, Claim::Extended(_));
     let begins = grows || !run::is_done(directory);
-    let rows = run::latest(directory).ok().flatten().and_then(|latest| rows_of_training(latest.path()));
-    let (mut session, parameters) = Session::open_for(device, engines, &config, (begins, rows.as_deref()))?;
+    let (mut session, parameters) = Session::open_for(device, engines, &config, begins)?;
     if begins {
         try_reward_program(&session.config, &session.problems, &session.tokens)?;
         session.connect(directory)?;

@@ -77,15 +77,15 @@ impl<'e> Session<'e> {
         config: &Config,
     ) -> Result<(Self, Parameters<f32>), TrainError> {
         engines.check(config, &device)?;
-        Session::open_for(device, engines, config, (true, None))
+        Session::open_for(device, engines, config, true)
     }
 
-    /// [`Session::open_on`]; only a run that `will_step` has to fit a card, and one that began with these rows keeps their division.
+    /// [`Session::open_on`]; only a run that `will_step` has to fit a card.
     pub(super) fn open_for(
         device: ComputeDevice,
         engines: &'e dyn Engines,
         config: &Config,
-        (will_step, rows): (bool, Option<&str>),
+        will_step: bool,
     ) -> Result<(Self, Parameters<f32>), TrainError> {
         refuse_elsewhere(config, &device)?;
         config.configured().require(&provided(config.configured()))?;
@@ -93,8 +93,7 @@ impl<'e> Session<'e> {
         let tokens = tokens(config)?;
         let (shape, parameters) = initial_weights(config, &tokens)?;
         let limit = shape.max_position_embeddings;
-        let problems =
-            Problems::open_as(config, rows, (&tokens, limit), &mut say).map_err(TrainError::Task)?;
+        let problems = Problems::open(config, &tokens, limit, &mut say).map_err(TrainError::Task)?;
         let config = decided(config, &device, (&problems, &tokens, &shape), will_step)?;
         let request =
             InputRequest::from_method(config.configured(), problems.extraction(), &tokens, shape.vocab_size)?;

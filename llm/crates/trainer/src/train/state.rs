@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use grpo_lambda_decoder::disk::read_regular_text;
 use grpo_lambda_decoder::model::ModelConfig as Shape;
 use grpo_lambda_decoder::model::weights::{self, Parameters};
 use serde::{Deserialize, Serialize};
@@ -12,8 +11,7 @@ use serde_json::Value;
 use super::error::TrainError;
 use super::evaluation::RunSummary;
 use super::metrics::{StepMetrics, Timing, further_columns};
-use crate::bounded::limits::LARGEST_FILE;
-use crate::config::{Config, ModelSource};
+use crate::config::Config;
 use crate::eval::Evaluation;
 use crate::eval::answers::{HeldOutAnswers, Moment};
 use crate::input::tokens::ModelTokenizer;
@@ -60,12 +58,12 @@ pub(super) struct RunState {
     /// Checksum of the dataset's first training prompts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     prompts: Option<String>,
-    /// The ids that end a response, the one to train with first; `None` in a run of a version that did not record them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    end_tokens: Option<Vec<u32>>,
-    /// The [`grpo_lambda_grade::REVISION`] that gives the rewards; `None` in a run of a version that did not record it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    grader: Option<u32>,
+    /// The ids that end a response, the one to train with first.
+    #[serde(default)]
+    end_tokens: Vec<u32>,
+    /// The [`grpo_lambda_grade::REVISION`] that gives the rewards; 0 in a run of an earlier version, which did not record it.
+    #[serde(default)]
+    grader: u32,
 }
 
 fn is_zero(n: &u64) -> bool {
@@ -95,14 +93,14 @@ impl RunState {
         Ok(RunState {
             data: problems.fingerprint(),
             prompts,
-            end_tokens: Some(tokens.eos().to_vec()),
-            grader: Some(grpo_lambda_grade::REVISION),
+            end_tokens: tokens.eos().to_vec(),
+            grader: grpo_lambda_grade::REVISION,
             ..RunState::default()
         })
     }
 
-    /// Reads the state of a checkpoint of a run of `rl_steps` steps of RL, which must have met the rows of the state `now`, asked in the same way.
-    fn read(checkpoint: &Checkpoint, now: &RunState, rl_steps: u64) -> Result<RunState, TrainError> {
+    /// Reads the state of a checkpoint of a run, which must have met the rows of the state `now`, asked, ended and graded in the same way.
+    fn read(checkpoint: &Checkpoint, now: &RunState) -> Result<RunState, TrainError> {
         let refused = |problem: String| TrainError::State { path: checkpoint.path().join(FILE), problem };
         let state: RunState =
             serde_json::from_slice(&checkpoint.read(FILE)?).map_err(|e| refused(e.to_string()))?;
@@ -114,16 +112,23 @@ impl RunState {
                 shown(then)
             )))
         };
+        let other_version = |what: String| {
+            Err(refused(format!("{what}; go on with the version that began it, or start another run")))
+        };
+        if state.grader != now.grader {
+            return other_version(format!(
+                "this version grades by revision {} of the grader, not {} as when this run began",
+                now.grader, state.grader
+            ));
+        }
+        if state.end_tokens != now.end_tokens {
+            return other_version(format!(
+                "this version ends responses at the tokens {:?}, not {:?} as when this run began",
+                now.end_tokens, state.end_tokens
+            ));
+        }
         if state.data != now.data {
             return changed("the rows of task.data have changed", &now.data, &state.data);
-        }
-        if state.prompts.is_none() && now.prompts.is_some() {
-            if (1..rl_steps).contains(&state.rl_done) && !state.stopped_early {
-                return Err(refused(
-                    "begun by an earlier version, whose RL read the rows of task.data in another order; start another run".to_owned(),
-                ));
-            }
-            return Ok(RunState { prompts: now.prompts.clone(), ..state });
         }
         if state.prompts != now.prompts {
             let what = "the prompts made of task.data (template, tokenizer, order of the rows) have changed";
@@ -131,36 +136,11 @@ impl RunState {
         }
         Ok(state)
     }
-
-    /// This state of a checkpoint in `path`, if this version, which would begin with the state `now`, ends and grades responses as the one that
-    /// began the run; what the run did not record is as it is now.
-    fn with_same_verdicts(self, now: RunState, path: &Path) -> Result<RunState, TrainError> {
-        let refused = |what: String| {
-            let problem = format!("{what}; go on with the version that began it, or start another run");
-            Err(TrainError::State { path: path.join(FILE), problem })
-        };
-        let ends = |state: &RunState| state.end_tokens.clone().unwrap_or_default();
-        if self.end_tokens.is_some() && self.end_tokens != now.end_tokens {
-            let (now, then) = (ends(&now), ends(&self));
-            return refused(format!(
-                "this version ends responses at the tokens {now:?}, not {then:?} as when this run began"
-            ));
-        }
-        if let (Some(then), Some(now)) = (self.grader, now.grader)
-            && then != now
-        {
-            return refused(format!(
-                "this version grades by revision {now} of the grader, not {then} as when this run began"
-            ));
-        }
-        Ok(RunState { end_tokens: now.end_tokens, grader: now.grader, ..self })
-    }
 }
 
 /// Refuses to go on from a checkpoint whose model files, but for the weights, are not those that `model.checkpoint` has now.
 fn refuse_other_model(
     checkpoint: &Checkpoint,
-    source: &ModelSource,
     (shape, tokens): (&Shape, &ModelTokenizer),
 ) -> Result<(), TrainError> {
     let path = checkpoint.path();
@@ -174,18 +154,7 @@ fn refuse_other_model(
         fields.remove("torch_dtype");
         fields
     };
-    let then = Shape::load(path)?;
-    let changed = different(&fields(&then), &fields(shape));
-    if changed.as_deref() == Some(POSITIONS) && !gives_positions(source) {
-        let (then, now) = (then.max_position_embeddings, shape.max_position_embeddings);
-        return Err(TrainError::State {
-            path: path.to_owned(),
-            problem: format!(
-                "config.json of model.checkpoint has no `{POSITIONS}`, for which this version takes {now} and the one that began this run took \
-                 {then}; write {then} there, or start another run"
-            ),
-        });
-    }
+    let changed = different(&fields(&Shape::load(path)?), &fields(shape));
     let changed = changed.map(|field| format!("`{field}` of config.json"));
     let changed = changed.or_else(|| different(&files(&theirs), &files(tokens)));
     match changed {
@@ -197,16 +166,6 @@ fn refuse_other_model(
             ),
         }),
     }
-}
-
-/// The field of config.json whose value, where it is left out, depended on the version.
-const POSITIONS: &str = "max_position_embeddings";
-
-/// True if the model's config.json gives [`POSITIONS`] itself.
-fn gives_positions(source: &ModelSource) -> bool {
-    let ModelSource::Checkpoint(directory) = source else { return true };
-    let text = read_regular_text(&directory.join("config.json"), LARGEST_FILE).unwrap_or_default();
-    serde_json::from_str(&text).is_ok_and(|fields: Value| !fields[POSITIONS].is_null())
 }
 
 /// The first key whose values differ.
@@ -243,9 +202,8 @@ impl Position {
         let fresh = RunState::fresh(problems, tokens)?;
         let mut state = match &checkpoint {
             Some(c) => {
-                let state = RunState::read(c, &fresh, config.rl.steps)?;
-                refuse_other_model(c, &config.model, (shape, tokens))?;
-                state.with_same_verdicts(fresh, c.path())?
+                refuse_other_model(c, (shape, tokens))?;
+                RunState::read(c, &fresh)?
             }
             None => fresh,
         };

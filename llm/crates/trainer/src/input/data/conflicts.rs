@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use grpo_lambda_grade::{Gold, Prediction};
 
-use super::{Row, RowKey, RowLocation};
+use super::{Row, RowLocation};
 
 /// The answers seen to each problem, by hash: 16 bytes per problem.
 #[derive(Clone, Debug, Default)]
@@ -22,7 +22,7 @@ fn place(row: &Row) -> RowLocation {
     RowLocation { file: row.file.clone(), line: row.line, is_row }
 }
 
-pub(super) fn hash(value: &impl Hash) -> u64 {
+fn hash(value: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
     hasher.finish()
@@ -32,7 +32,7 @@ impl Conflicts {
     /// Compares a row with those before it, and reads its reference as `gold` does.
     pub fn note(&mut self, row: &Row, gold: &Gold) {
         let answers = hash(&row.answers);
-        let before = *self.seen.entry(hash(&RowKey::Words.key(row))).or_insert(answers);
+        let before = *self.seen.entry(hash(&row.key())).or_insert(answers);
         if before != answers {
             self.rows += 1;
             self.first.get_or_insert_with(|| place(row));

@@ -73,7 +73,7 @@ pub use conflicts::Conflicts;
 pub use embedded::SUMS;
 pub use find::Columns;
 pub use form::AnswerForm;
-pub use key::{RowKey, Spellings, words};
+pub use key::words;
 pub use layout::DatasetLayout;
 pub use locate::{DatasetFiles, locate};
 pub use shuffle::{Shuffled, permutation};
