@@ -31,7 +31,8 @@ fn stepped(engine: &mut dyn Engine, stop: &[String]) -> (Vec<Response>, bool) {
     let (tokens, config) = (ModelTokenizer::tiny(), config());
     let stops = StopStrings::new(&tokens, stop);
     let settings = StepSettings { stops, ..StepSettings::new(&config, tokens.eos()) };
-    let rewards = TextReward::new(&tokens, &config.reward, Extraction::Boxed, config.seed).stopping_at(stop);
+    let mut rewards = TextReward::new(&tokens, &config.reward, Extraction::Boxed, config.seed);
+    rewards.stops = stop.to_vec();
     let context = StepContext::new(&settings, config.configured().method.as_ref(), &rewards);
     let ids = tokens.prompt("1+2").unwrap().ids().to_vec();
     let prompt = |number| TrainingPrompt::new(ids.clone(), Gold::from(3), number);

@@ -21,7 +21,7 @@ pub(super) fn read(
     rl: &RlConfig,
     values: &BTreeMap<String, String>,
 ) -> Result<RewardConfig, ConfigError> {
-    let weight = |component: &&RewardComponent| match component.name {
+    let weight = |component: &RewardComponent| match component.name {
         // A component with a text has a weight if the text is given.
         "regex" => fields.regex.as_ref().map_or(0.0, |_| fields.regex_weight),
         "command" => fields.command.as_ref().map_or(0.0, |_| fields.command_weight),

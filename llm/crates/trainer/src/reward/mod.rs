@@ -12,16 +12,10 @@
 //! Components see the response's text without special tokens and without the prompt: a `<think>` at the end of the prompt is not seen by
 //! `format` and `tag_count`.
 
-mod accuracy;
-mod coin;
-mod command;
 #[doc(hidden)]
-pub mod format;
-mod overlong;
+pub mod components;
 pub mod program;
-mod regex;
 mod stuck;
-mod tag_count;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -30,7 +24,7 @@ use grpo_lambda::assignment::Overlong;
 use grpo_lambda_grade::{Extraction, Gold};
 use serde_json::Value;
 
-pub use regex::Pattern;
+pub use components::{Pattern, REGISTRY};
 pub use stuck::{StuckComponent, StuckDetector};
 
 /// A response as the reward components see it.
@@ -74,17 +68,6 @@ pub struct RewardComponent {
     /// The value of a response, if it has one.
     score: fn(&RewardConfig, &RewardInput<'_>) -> Option<f64>,
 }
-
-/// Every component, in the order of columns.
-pub static REGISTRY: &[&RewardComponent] = &[
-    &accuracy::COMPONENT,
-    &format::COMPONENT,
-    &tag_count::COMPONENT,
-    &overlong::COMPONENT,
-    &regex::COMPONENT,
-    &command::COMPONENT,
-    &coin::COMPONENT,
-];
 
 /// The reward of a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -162,7 +145,7 @@ impl RewardConfig {
     /// The components with a weight, by index in [`REGISTRY`].
     pub fn active(&self) -> impl Iterator<Item = (usize, &'static RewardComponent)> + '_ {
         let weighted = move |(i, _): &(usize, _)| self.weights[*i] > 0.0;
-        REGISTRY.iter().copied().enumerate().filter(weighted)
+        REGISTRY.iter().enumerate().filter(weighted)
     }
 }
 

@@ -76,21 +76,23 @@ impl StepStarts {
     }
 }
 
-/// The completions of a batch.
-pub(super) struct Completed {
-    /// The completions of each group, prefix by prefix.
+/// Responses that a method reads next to those of a batch: greedy ones, or completions.
+#[derive(Default)]
+pub(super) struct Further {
+    /// Those of each group, if there are any: its greedy response, or its completions prefix by prefix.
     pub(super) responses: Vec<Vec<SampledResponse>>,
-    /// The steps of every response of each group: the first token, and the number of the prefix before it in its group.
-    steps: Vec<Vec<Vec<(usize, usize)>>>,
-    count: usize,
+    /// With completions the steps of every response of each group: the first token, and the number of the prefix before it in its group.
+    pub(super) steps: Vec<Vec<Vec<(usize, usize)>>>,
+    pub(super) count: usize,
     /// The tokens that were written.
     pub(super) sampled: usize,
-    /// The tokens that passed forward: those, and the prefixes before them.
+    /// The tokens that passed forward: those, and what stands before them.
     pub(super) cost: InputCost,
 }
 
-impl Completed {
-    /// The steps of every response of a group, whose completions have the rewards `after`, and its responses the rewards `own`.
+impl Further {
+    /// The steps of every response of a group, whose completions have the rewards `after`, and its responses the rewards `own`; none
+    /// without completions.
     ///
     /// A completion without a reward is left out, and a step without any other belongs to the step before it. Tokens before the first step with a
     /// value have that value, or the response's reward where no step has one: either way they get no credit.
@@ -105,6 +107,7 @@ impl Completed {
             let n = known.clone().count();
             (n > 0).then(|| known.sum::<f64>() / n as f64)
         };
+        let Some(steps) = self.steps.get(group) else { return Vec::new() };
         let values: Vec<Option<f64>> = after.chunks(self.count).map(mean).collect();
         let step = |&(start, prefix): &(usize, usize)| Some(StepValue { start, value: values[prefix]? });
         let valued = |(steps, own): (&Vec<(usize, usize)>, &RewardBreakdown)| {
@@ -115,7 +118,7 @@ impl Completed {
             }
             known
         };
-        self.steps[group].iter().zip(own).map(valued).collect()
+        steps.iter().zip(own).map(valued).collect()
     }
 }
 
@@ -127,7 +130,7 @@ impl StepContext<'_> {
         prompts: &[TrainingPrompt],
         (sampled, places): (&[Vec<SampledResponse>], Vec<Vec<Vec<usize>>>),
         (count, step): (usize, u64),
-    ) -> Result<Completed, RolloutError> {
+    ) -> Result<Further, RolloutError> {
         let limit = self.settings.sampling.max_new_tokens;
         let (mut stems, mut numbers, mut steps) = (Vec::new(), Vec::new(), Vec::new());
         for (prompt, (responses, places)) in sampled.iter().zip(places).enumerate() {
@@ -161,6 +164,6 @@ impl StepContext<'_> {
             cost.forward += own + prompts[stem.prompt].tokens.len() + before;
             responses[stem.prompt].extend(continued);
         }
-        Ok(Completed { responses, steps, count, sampled: written, cost })
+        Ok(Further { responses, steps, count, sampled: written, cost })
     }
 }

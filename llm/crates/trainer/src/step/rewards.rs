@@ -11,6 +11,7 @@ use crate::input::stops::Stops;
 use crate::input::tokens::{ModelTokenizer, TokenError};
 use crate::reward::program::{ProgramError, Question, RewardProgram};
 use crate::reward::{RewardBreakdown, RewardConfig, RewardInput};
+use crate::run::stop;
 
 /// The reason why responses have no reward.
 #[derive(Debug, thiserror::Error)]
@@ -50,17 +51,18 @@ pub struct TextReward {
     reward: RewardConfig,
     extraction: Extraction,
     /// Texts that end a response: characters of its last token beyond them are not graded.
-    stops: Vec<String>,
+    pub stops: Vec<String>,
     /// The address of the draws of the component `coin`.
     draws: Address,
     /// The program of the component `command`, if it has a weight.
     program: Option<RefCell<RewardProgram>>,
     /// Takes the lines that the program writes for people.
-    say: fn(&str),
+    pub say: fn(&str),
 }
 
 impl TextReward {
-    /// The rewards without stop strings, which keep the program's lines to themselves; `seed` is that of the drawn ones.
+    /// The rewards without stop strings, which keep the program's lines to themselves, and wait for the program no longer than a moment once
+    /// the run is asked to end; `seed` is that of the drawn ones.
     pub fn new(
         tokens: &ModelTokenizer,
         reward: &RewardConfig,
@@ -68,7 +70,8 @@ impl TextReward {
         seed: u64,
     ) -> TextReward {
         let program = reward.command.as_ref().filter(|_| reward.is_active("command"));
-        let program = program.map(|c| RefCell::new(RewardProgram::new(&c.line, c.timeout)));
+        let program = program.map(|c| RewardProgram::new(&c.line, c.timeout));
+        let program = program.map(|p| RefCell::new(p.heeding(|| stop::requested().is_some())));
         TextReward {
             tokens: tokens.clone(),
             reward: reward.clone(),
@@ -78,17 +81,6 @@ impl TextReward {
             program,
             say: |_| (),
         }
-    }
-
-    /// The rewards of responses that these texts end.
-    pub fn stopping_at(self, stops: &[String]) -> TextReward {
-        TextReward { stops: stops.to_vec(), ..self }
-    }
-
-    /// The rewards whose program is heard by `say`, and waited for no longer than a moment once `stopping` says that the run is asked to end.
-    pub fn saying(self, say: fn(&str), stopping: fn() -> bool) -> TextReward {
-        let heeding = |program: RefCell<RewardProgram>| RefCell::new(program.into_inner().heeding(stopping));
-        TextReward { say, program: self.program.map(heeding), ..self }
     }
 
     /// Refuses a reward that no group can be compared by.

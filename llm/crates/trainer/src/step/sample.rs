@@ -7,7 +7,7 @@ use grpo_lambda_decoder::generate::{
 };
 use grpo_lambda_decoder::rng::Purpose;
 
-use super::completions::Completed;
+use super::completions::Further;
 use super::engine::{Engine, SampledBy};
 use super::extra_inputs::{InputCost, InputError};
 use super::tree::{Leaf, Segments, Stem, Trees, repeated};
@@ -37,23 +37,6 @@ pub struct Rollout {
     pub segments: Vec<Segments>,
     /// The tokens that the sampler wrote: a segment of a tree once, and those of completions and greedy responses.
     pub sampled_tokens: usize,
-}
-
-/// Responses that a method reads next to those of the group, by group: the greedy response, or completions.
-enum Further {
-    Nothing,
-    Greedy(Vec<Vec<SampledResponse>>),
-    Completions(Completed),
-}
-
-impl Further {
-    fn responses(&self, group: usize) -> &[SampledResponse] {
-        match self {
-            Further::Nothing => &[],
-            Further::Greedy(responses) => &responses[group],
-            Further::Completions(completed) => &completed.responses[group],
-        }
-    }
 }
 
 impl Rollout {
@@ -90,21 +73,10 @@ impl StepContext<'_> {
             true => observed(self.observer, Phase::ExtraInputs, || {
                 self.further(engine, &prompts, &sampled, step)
             })?,
-            false => Further::Nothing,
+            false => Further::default(),
         };
-        let mut input_cost = InputCost::default();
-        match &further {
-            Further::Nothing => {}
-            Further::Greedy(responses) => {
-                let tokens: usize = responses.iter().flatten().map(|r| r.tokens.len()).sum();
-                input_cost.forward += tokens + prompts.iter().map(|p| p.tokens.len()).sum::<usize>();
-                sampled_tokens += tokens;
-            }
-            Further::Completions(completed) => {
-                input_cost += completed.cost;
-                sampled_tokens += completed.sampled;
-            }
-        }
+        let mut input_cost = further.cost;
+        sampled_tokens += further.sampled;
         let (mut groups, mut rewards) = self.graded(step, &prompts, sampled, &further)?;
         let segments =
             |leaves: &Vec<Leaf>| repeated(leaves.iter().map(|l| l.segments.clone()).collect(), leaves);
@@ -197,13 +169,16 @@ impl StepContext<'_> {
         let settings = self.settings;
         if settings.parts == Some(RewardParts::Greedy) {
             let sampling = SamplingParams { temperature: 0.0, ..settings.sampling };
-            return Ok(Further::Greedy(self.generated(engine, prompts, (1, sampling), step)?));
+            let responses = self.generated(engine, prompts, (1, sampling), step)?;
+            let sampled = responses.iter().flatten().map(|r| r.tokens.len()).sum();
+            let forward = sampled + prompts.iter().map(|p| p.tokens.len()).sum::<usize>();
+            let cost = InputCost { forward, ..InputCost::default() };
+            return Ok(Further { responses, sampled, cost, ..Further::default() });
         }
-        let Some(asked) = &settings.completions else { return Ok(Further::Nothing) };
+        let Some(asked) = &settings.completions else { return Ok(Further::default()) };
         let places = |group: &Vec<SampledResponse>| group.iter().map(|r| asked.starts.places(r)).collect();
         let places = sampled.iter().map(places).collect::<Result<_, _>>().map_err(InputError::from)?;
-        let completed = self.completed(engine, prompts, (sampled, places), (asked.count, step))?;
-        Ok(Further::Completions(completed))
+        Ok(self.completed(engine, prompts, (sampled, places), (asked.count, step))?)
     }
 
     /// Samples the responses alone.
@@ -308,7 +283,7 @@ impl StepContext<'_> {
         let group = |(g, mut responses): (usize, Vec<SampledResponse>)| {
             let sampled = responses.len();
             // They come last, so that they have draws of their own where a reward is drawn.
-            responses.extend_from_slice(further.responses(g));
+            responses.extend(further.responses.get(g).into_iter().flatten().cloned());
             let mut breakdowns = self.rewards.rewards(step, &prompts[g], &responses)?;
             let after: Vec<Option<f64>> = breakdowns.drain(sampled..).map(|b| b.total).collect();
             let parts = |breakdown: &RewardBreakdown| match &self.settings.parts {
@@ -322,10 +297,8 @@ impl StepContext<'_> {
             let graded = responses.into_iter().zip(&breakdowns);
             let mut responses: Vec<Response> =
                 graded.map(|(s, breakdown)| response(s, breakdown, parts(breakdown))).collect();
-            if let Further::Completions(completed) = further {
-                for (response, steps) in responses.iter_mut().zip(completed.values(g, &after, &breakdowns)) {
-                    response.extra_inputs.steps = Some(steps);
-                }
+            for (response, steps) in responses.iter_mut().zip(further.values(g, &after, &breakdowns)) {
+                response.extra_inputs.steps = Some(steps);
             }
             Ok((Group { responses }, breakdowns))
         };

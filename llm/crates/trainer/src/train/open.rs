@@ -162,10 +162,10 @@ pub(super) fn try_reward_program(
     let answer = tokens.target(problem.answer_only())?;
     let question = Question {
         prompt: tokens.text(problem.encode(tokens)?.ids())?,
-        completion: tokens.text(answer.ids())?,
+        completion: tokens.text(&answer)?,
         gold: problem.gold.to_string(),
-        tokens: answer.ids().len(),
-        token_ids: answer.ids().to_vec(),
+        tokens: answer.len(),
+        token_ids: answer,
         step: 0,
         row: Question::columns(&problem.others),
     };

@@ -21,7 +21,6 @@ use crate::input::tokens::ModelTokenizer;
 use crate::problems::{Problems, Stage, TaskError};
 use crate::reward::RewardBreakdown;
 use crate::run::progress::say;
-use crate::run::stop;
 use crate::step::engine::{Engine, SampledBy, TrainingSetup, WeightFollower};
 use crate::step::extra_inputs::{InputRequest, provided};
 use crate::step::sft::{self, Example, SftReport};
@@ -104,9 +103,8 @@ impl<'e> Session<'e> {
             stops: StopStrings::new(&tokens, stops),
             ..StepSettings::new(&config, tokens.eos())
         };
-        let rewards = TextReward::new(&tokens, &config.reward, problems.extraction(), config.seed)
-            .stopping_at(stops)
-            .saying(say, || stop::requested().is_some());
+        let mut rewards = TextReward::new(&tokens, &config.reward, problems.extraction(), config.seed);
+        (rewards.stops, rewards.say) = (stops.to_vec(), say);
         let follower = None;
         let session =
             Session { config, tokens, problems, shape, settings, rewards, device, engines, follower };
@@ -200,7 +198,7 @@ impl<'e> Session<'e> {
             let problem = self.problems.problem(Stage::Sft, index).map_err(TrainError::Problem)?;
             let worked = coin.unit(index) < sft.worked_share;
             let text = if worked { &problem.solution } else { problem.answer_only() };
-            let response = self.tokens.target(text)?.ids().to_vec();
+            let response = self.tokens.target(text)?;
             Ok(Example { prompt: problem.encode(&self.tokens)?.ids().to_vec(), response })
         };
         (step * batch..(step + 1) * batch).map(example).collect()

@@ -4,12 +4,12 @@
 //! `json.dumps` and escapes nothing, `raise_exception`, `strftime_now`. The same is set up here for minijinja, with the methods of Python's
 //! strings and dictionaries. `{% generation %}` marks the assistant's text for a mask that is not made here; its content is rendered.
 //!
-//! `strftime_now` reads an injected [`Clock`], which by default stands still: a prompt that changes daily would make a run irreproducible.
+//! The clock of `strftime_now` stands still: a prompt that changes daily would make a run irreproducible.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use chrono::{DateTime, NaiveDate, NaiveDateTime};
+use chrono::DateTime;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Kwargs, Serde, Value};
 use minijinja::{Environment, Error, ErrorKind};
@@ -38,40 +38,17 @@ impl Message {
     }
 }
 
-/// The time that `strftime_now` returns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Clock(NaiveDateTime);
-
-impl Clock {
-    /// Noon of a day.
-    ///
-    /// ```
-    /// use grpo_lambda_trainer::input::prompt::Clock;
-    /// assert!(Clock::noon(2025, 2, 29).is_none());
-    /// assert_eq!(Clock::noon(2025, 1, 1), Some(Clock::default()));
-    /// ```
-    pub fn noon(year: i32, month: u32, day: u32) -> Option<Clock> {
-        Some(Clock(NaiveDate::from_ymd_opt(year, month, day)?.and_hms_opt(12, 0, 0)?))
-    }
-
-    fn format(self, pattern: &str) -> Result<String, Error> {
-        use std::fmt::Write as _;
-        let mut out = String::new();
-        // chrono fails where a pattern is none of its own, and to_string would panic.
-        match write!(out, "{}", self.0.format(pattern)) {
-            Ok(()) => Ok(out),
-            Err(_) => {
-                Err(Error::new(ErrorKind::InvalidOperation, format!("strftime_now cannot read {pattern:?}")))
-            }
+/// The time that `strftime_now` returns: always noon of 1 January 2025.
+fn strftime_now(pattern: &str) -> Result<String, Error> {
+    use std::fmt::Write as _;
+    const NOON: i64 = 1_735_732_800;
+    let (noon, mut out) = (DateTime::from_timestamp(NOON, 0).unwrap_or_default().naive_utc(), String::new());
+    // chrono fails where a pattern is none of its own, and to_string would panic.
+    match write!(out, "{}", noon.format(pattern)) {
+        Ok(()) => Ok(out),
+        Err(_) => {
+            Err(Error::new(ErrorKind::InvalidOperation, format!("strftime_now cannot read {pattern:?}")))
         }
-    }
-}
-
-impl Default for Clock {
-    /// Always noon of 1 January 2025.
-    fn default() -> Self {
-        const NOON: i64 = 1_735_732_800;
-        Clock(DateTime::from_timestamp(NOON, 0).unwrap_or_default().naive_utc())
     }
 }
 
@@ -162,7 +139,7 @@ impl ChatTemplate {
         // jinja2 makes every line break of a template a line feed.
         let source = source.replace("\r\n", "\n").replace('\r', "\n");
         let compiled = bounded::run(limits::TEMPLATE, move || {
-            let mut environment = environment(Clock::default());
+            let mut environment = environment();
             let added = environment.add_template_owned(TEMPLATE, without_generation(&source));
             added.map(|()| environment).map_err(|e| words(&e))
         });
@@ -189,14 +166,6 @@ impl ChatTemplate {
     /// True if it reads the clock.
     pub fn prints_dates(&self) -> bool {
         self.prints_dates
-    }
-
-    /// This template with another clock.
-    #[must_use]
-    pub fn at(&self, clock: Clock) -> ChatTemplate {
-        let mut environment = (*self.environment).clone();
-        add_clock(&mut environment, clock);
-        ChatTemplate { environment: Arc::new(environment), ..self.clone() }
     }
 
     /// The text of a conversation; with `add_generation_prompt` up to where the assistant begins to speak.
@@ -227,7 +196,7 @@ impl ChatTemplate {
     }
 }
 
-fn environment(clock: Clock) -> Environment<'static> {
+fn environment() -> Environment<'static> {
     let mut environment = Environment::new();
     if let Ok(syntax) = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build() {
         environment.set_syntax(syntax);
@@ -251,12 +220,8 @@ fn environment(clock: Clock) -> Environment<'static> {
         let pairs = kwargs.args().map(|name| Ok((name.to_owned(), kwargs.get::<Value>(name)?)));
         pairs.collect::<Result<Vec<_>, Error>>().map(|pairs| pairs.into_iter().collect::<Value>())
     });
-    add_clock(&mut environment, clock);
+    environment.add_function("strftime_now", strftime_now);
     environment
-}
-
-fn add_clock(environment: &mut Environment<'static>, clock: Clock) {
-    environment.add_function("strftime_now", move |pattern: &str| clock.format(pattern));
 }
 
 /// Removes the marks `{% generation %}`, an extension by transformers; their content stays.

@@ -23,7 +23,7 @@ pub mod target;
 
 use std::path::{Path, PathBuf};
 
-pub use chat::{ChatTemplate, Clock, Message, arguments};
+pub use chat::{ChatTemplate, Message, arguments};
 pub use form::PromptForm;
 use named::BLANK_LINES;
 pub use named::{NAMED_TEMPLATES, NamedTemplate, SolvedExample};

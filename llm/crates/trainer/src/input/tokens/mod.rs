@@ -1,6 +1,6 @@
-//! Text to token ids and back, with types that keep text from being tokenised twice.
+//! Text to token ids and back.
 //!
-//! A [`Completion`] is made from sampled ids; its text is for graders and logs, and never becomes ids again, so every trained token was sampled.
+//! The text of a response is for graders and logs, and never becomes ids again, so every trained token was sampled.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -69,48 +69,6 @@ impl PromptTokens {
 
     pub fn ids(&self) -> &[u32] {
         &self.0
-    }
-}
-
-/// The end of a response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FinishReason {
-    /// With an end-of-sequence token, which is its last token.
-    Eos,
-    /// At the length limit.
-    Length,
-}
-
-impl FinishReason {
-    /// `eos` or `length`.
-    pub fn name(self) -> &'static str {
-        match self {
-            FinishReason::Eos => "eos",
-            FinishReason::Length => "length",
-        }
-    }
-}
-
-/// Token ids of a response, exactly as sampled (or, for supervised learning, as encoded once).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Completion {
-    ids: Vec<u32>,
-    finish: FinishReason,
-}
-
-impl Completion {
-    /// All tokens, the end-of-sequence token included.
-    pub fn ids(&self) -> &[u32] {
-        &self.ids
-    }
-
-    pub fn finish(&self) -> FinishReason {
-        self.finish
-    }
-
-    /// True if it was cut off.
-    pub fn truncated(&self) -> bool {
-        self.finish == FinishReason::Length
     }
 }
 
@@ -324,21 +282,10 @@ impl ModelTokenizer {
     }
 
     /// A target response: the text's ids, then the end token.
-    pub fn target(&self, text: &str) -> Result<Completion, TokenError> {
+    pub fn target(&self, text: &str) -> Result<Vec<u32>, TokenError> {
         let mut ids = self.encode(text, false)?;
         ids.push(self.eos[0]);
-        Ok(Completion { ids, finish: FinishReason::Eos })
-    }
-
-    /// A sampled response: ends at its first end token or was cut off.
-    ///
-    /// # Panics
-    /// If an end token is not the last token, or there is no token.
-    pub fn sampled(&self, ids: Vec<u32>) -> Completion {
-        assert!(!ids.is_empty(), "a response has at least one token");
-        let end = ids.iter().position(|id| self.eos.contains(id));
-        assert!(end.is_none_or(|end| end + 1 == ids.len()), "tokens after the end token at {end:?}: {ids:?}");
-        Completion { finish: if end.is_some() { FinishReason::Eos } else { FinishReason::Length }, ids }
+        Ok(ids)
     }
 
     /// The text of ids, without special tokens: for graders, logs and people.

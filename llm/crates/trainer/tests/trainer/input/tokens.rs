@@ -1,5 +1,5 @@
 use grpo_lambda_trainer::bounded::Limits;
-use grpo_lambda_trainer::input::tokens::{FinishReason, ModelTokenizer, PAD};
+use grpo_lambda_trainer::input::tokens::{ModelTokenizer, PAD};
 use grpo_lambda_trainer::input::vocabulary::TINY;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -69,21 +69,11 @@ fn bad_directories_are_refused_with_the_file_and_the_reason() {
 }
 
 #[test]
-fn completions_keep_their_ids_and_say_how_they_ended() {
+fn a_target_ends_with_the_end_token_and_has_its_text() {
     let tokens = ModelTokenizer::tiny();
     let target = tokens.target("3*4=12\n\\boxed{12}").expect("plain text");
-    assert_eq!(*target.ids().last().expect("tokens"), tokens.eos()[0]);
-    assert_eq!(tokens.text(target.ids()).expect("decodes"), "3*4=12\n\\boxed{12}");
-    assert_eq!(tokens.sampled(target.ids().to_vec()), target);
-    let cut = tokens.sampled(target.ids()[..3].to_vec());
-    assert_eq!((cut.finish(), cut.truncated()), (FinishReason::Length, true));
-}
-
-#[test]
-#[should_panic(expected = "tokens after the end token")]
-fn nothing_follows_the_end_token() {
-    let tokens = ModelTokenizer::tiny();
-    tokens.sampled(vec![5, tokens.eos()[0], 5]);
+    assert_eq!(*target.last().expect("tokens"), tokens.eos()[0]);
+    assert_eq!(tokens.text(&target).expect("decodes"), "3*4=12\n\\boxed{12}");
 }
 
 /// The shipped tokenizer as a stranger's, with one part replaced and a model of this context, under small limits.

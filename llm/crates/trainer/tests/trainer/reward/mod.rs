@@ -1,4 +1,4 @@
-mod format;
+mod layout;
 mod program;
 mod stuck;
 

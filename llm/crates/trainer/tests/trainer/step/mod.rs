@@ -80,7 +80,7 @@ fn mean_update_is_the_gradient(words: &[&str], least_cosine: f64, factor: f64) {
     let prompts: Vec<TrainingPrompt> =
         (0..).zip(&problems).map(|(n, p)| training_prompt(&tokens, n, p)).collect();
     let answers: Vec<Vec<u32>> =
-        problems.iter().map(|p| tokens.target(&p.solution).unwrap().ids()[..4].to_vec()).collect();
+        problems.iter().map(|p| tokens.target(&p.solution).unwrap()[..4].to_vec()).collect();
     let config = Config::resolve("tiny", &[&["seed=7", "rl.max_new_tokens=4"][..], words].concat()).unwrap();
     let shape =
         Qwen2.config(ModelShape { vocab: tokens.len(), hidden: 32, layers: 2, heads: 2, kv_heads: 1 });

@@ -41,7 +41,7 @@ fn the_page_of_the_records_lists_every_column() {
 
 #[test]
 fn columns_of_rewards_are_empty_where_no_response_has_one() {
-    let component = REGISTRY[0];
+    let component = &REGISTRY[0];
     let row = |values: &[Option<f64>]| {
         let breakdown = |x: &Option<f64>| RewardBreakdown { total: *x, components: vec![*x; REGISTRY.len()] };
         let rewards: Vec<_> = values.iter().map(breakdown).collect();
