@@ -15,7 +15,7 @@ const RUN: &str = "task.kind=addition model.hidden=16 model.layers=2 model.heads
                    rl.lr=1e-3 eval.n=4 eval.every=0 method.beta=0.04 checkpoint.every=1 checkpoint.keep=9 device=cpu";
 
 fn run(config: &Config, directory: &Path) -> RunSummary {
-    train(&WithCandle(&Local), config, directory, "test").unwrap()
+    train(&WithCandle(&Local), config, (directory, false), "test").unwrap()
 }
 
 /// The configuration of [`RUN`] with these settings, for either engine.
@@ -68,7 +68,7 @@ fn settings_that_candle_has_not_are_refused_before_anything_is_written() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path().join("run");
     let [_, config] = configs(&["method.name=oar_g"]);
-    let error = train(&WithCandle(&Local), &config, &directory, "test").unwrap_err();
+    let error = train(&WithCandle(&Local), &config, (&directory, false), "test").unwrap_err();
     let expected = "is only supported by our own decoder on the CPU; set engine=own device=cpu";
     assert!(error.refused() && error.to_string().contains(expected) && !directory.exists(), "{error}");
 }

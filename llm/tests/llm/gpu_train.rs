@@ -30,7 +30,7 @@ fn config(more: &[&str]) -> Config {
 }
 
 fn run(device: &Arc<dyn Device>, dtype: Dtype, config: &Config, directory: &Path) -> RunSummary {
-    train_on(ComputeDevice::Cuda(device.clone(), dtype), &Local, config, directory, "test").unwrap()
+    train_on(ComputeDevice::Cuda(device.clone(), dtype), &Local, config, (directory, false), "test").unwrap()
 }
 
 fn state(summary: &RunSummary) -> Vec<Vec<u8>> {
@@ -44,7 +44,7 @@ fn state(summary: &RunSummary) -> Vec<Vec<u8>> {
 fn learns_what_the_cpu_learns(device: &Arc<dyn Device>, config: &Config) -> Vec<f64> {
     let (there, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let on_device = run(device, Dtype::F32, config, there.path());
-    let on_cpu = train_on(ComputeDevice::Cpu, &Local, config, here.path(), "test").unwrap();
+    let on_cpu = train_on(ComputeDevice::Cpu, &Local, config, (here.path(), false), "test").unwrap();
     assert_the_same_to_rounding(there.path(), here.path(), [3, 2]);
     assert_eq!(column(there.path(), "rl", "tokens"), column(here.path(), "rl", "tokens"));
     let error = column(there.path(), "rl", "logp_error_max");
@@ -108,7 +108,8 @@ fn a_run_that_was_stopped_on_a_device_goes_on_to_the_bit_and_on_the_cpu_too() {
         assert!(state(&run(&device, Dtype::Bf16, &host, stopped.path())) == state(&unbroken), "on the host");
         // The files are those of a run on the CPU.
         let stopped = stopped_after(step, whole.path());
-        let elsewhere = train_on(ComputeDevice::Cpu, &Local, &config, stopped.path(), "test").unwrap();
+        let elsewhere =
+            train_on(ComputeDevice::Cpu, &Local, &config, (stopped.path(), false), "test").unwrap();
         assert_eq!(elsewhere.steps, unbroken.steps);
     }
 }
@@ -130,7 +131,8 @@ fn in_bf16_sampler_and_trainer_differ_by_rounding_and_too_much_of_it_stops_the_r
     let strict = tempfile::tempdir().unwrap();
     let chosen = ComputeDevice::Cuda(device, Dtype::Bf16);
     let error =
-        train_on(chosen, &Local, &config(&["rl.max_logp_error=1", long]), strict.path(), "test").unwrap_err();
+        train_on(chosen, &Local, &config(&["rl.max_logp_error=1", long]), (strict.path(), false), "test")
+            .unwrap_err();
     let error = error.to_string();
     assert!(
         error.starts_with(
@@ -149,7 +151,7 @@ fn a_run_that_will_not_fit_the_card_is_refused_before_it_writes_anything() {
     let directory = tempfile::tempdir().unwrap();
     let run = directory.path().join("run");
     let chosen = ComputeDevice::Cuda(card, Dtype::Bf16);
-    let error = train_on(chosen, &Local, &config(&[]), &run, "test").unwrap_err();
+    let error = train_on(chosen, &Local, &config(&[]), (&run, false), "test").unwrap_err();
     assert!(error.refused() && !run.exists(), "{error}");
     let line = error.to_string();
     assert!(line.starts_with("the card has 1.0 GiB free; ") && line.contains("lora.rank=16"), "{line}");

@@ -18,7 +18,7 @@ fn grpo_lambda_teaches_single_digit_addition() {
     );
     let config = Config::resolve("tiny", &words(&settings)).expect("a valid configuration");
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let summary = train(&Local, &config, directory.path(), "the learning test").expect("a run");
+    let summary = train(&Local, &config, (directory.path(), false), "the learning test").expect("a run");
     // All hundred sums are asked, greedily: no sampling error.
     assert_eq!(summary.n, 100);
     assert!(summary.accuracy_before < 0.3, "before RL {}", summary.accuracy_before);

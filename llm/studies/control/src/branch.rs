@@ -241,7 +241,7 @@ impl Branch {
                     .to_owned(),
             );
         }
-        let mut session = Session::open_on(ComputeDevice::Cpu, &Local, &config)?.0;
+        let mut session = Session::open_on(ComputeDevice::Cpu, &Local, &config, true)?.0;
         if let Some(critic) = &mut session.settings.critic {
             (critic.rates.shape, critic.rates.warmup) = (ScheduleShape::Constant, 0);
         }

@@ -172,7 +172,7 @@ impl Lab {
 
     /// Trains the start weights of a configuration by imitation.
     pub(crate) fn new(config: &Config) -> Result<Lab, LabError> {
-        let (session, parameters) = Session::open_on(ComputeDevice::Cpu, &Local, config)?;
+        let (session, parameters) = Session::open_on(ComputeDevice::Cpu, &Local, config, true)?;
         let model = Decoder::new(session.shape.clone(), parameters)?;
         let mut engine = CpuEngine::new(model, TrainingSetup::new(config.sft_optimiser()))?;
         for step in 0..config.sft.steps {

@@ -169,7 +169,7 @@ impl<'a> Sweep<'a> {
             return Ok(done);
         }
         say(&format!("{}: {name}", self.clock.line()));
-        train(&WithServer, config, path, self.command).map_err(|e| SweepError::of_run(name, &e))
+        train(&WithServer, config, (path, false), self.command).map_err(|e| SweepError::of_run(name, &e))
     }
 }
 

@@ -21,7 +21,7 @@ use grpo_lambda_studies::{report, terminal};
 use grpo_lambda_trainer::config::{Config, ConfigError, ModelSource, fields, idle_settings};
 use grpo_lambda_trainer::input::task::TaskSource;
 use grpo_lambda_trainer::run::progress::say;
-use grpo_lambda_trainer::train::{Engines, RunSummary, TrainError, train, train_longer, unusual_rates};
+use grpo_lambda_trainer::train::{Engines, RunSummary, TrainError, train, unusual_rates};
 
 /// Arguments of a training run.
 #[derive(Clone, Debug, clap::Args)]
@@ -127,8 +127,8 @@ fn trained(args: &TrainArgs, supervised_only: bool) -> Result<(), Failure> {
     use_threads(config.threads)?;
     explain_choices(&config, &directory, args);
     let command = crate::words::line();
-    let run = if args.extend { train_longer } else { train };
-    let summary = run(engines, &config, &directory, &command).map_err(|e| failure(&e))?;
+    let place = (&*directory, args.extend);
+    let summary = train(engines, &config, place, &command).map_err(|e| failure(&e))?;
     // A figure that cannot be drawn is no reason to fail a run that is done.
     let figures = match drawn(&directory) {
         Ok(lines) => lines,

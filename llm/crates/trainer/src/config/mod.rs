@@ -6,7 +6,6 @@
 
 mod build;
 pub mod divisor;
-mod engine;
 mod error;
 mod fields;
 #[doc(hidden)]
@@ -24,9 +23,8 @@ mod section;
 mod sections;
 mod task;
 mod typed;
-mod words;
+pub(crate) mod words;
 
-pub use engine::EngineKind;
 pub use error::ConfigError;
 pub use fields::{Field, ValueKind};
 pub use idle::idle_settings;
@@ -37,6 +35,7 @@ pub use sections::{
     AdamConfig, CheckpointConfig, CriticConfig, ENGINES, EvalConfig, GpuConfig, MemoryConfig, ModelShape,
     ModelSource, RlConfig, SftConfig, fields,
 };
+pub use words::EngineKind;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -6,11 +6,10 @@ use std::path::PathBuf;
 use grpo_lambda_gpu::select::{self, DevicePreference};
 use grpo_lambda_gpu::{Dtype, StatePlace};
 
-use super::engine::EngineKind;
 use super::fields;
 use super::sampling::{Sampling, StepStart};
 use super::schedule::ScheduleShape;
-use super::words::TaskKind;
+use super::words::{EngineKind, TaskKind};
 use crate::input::data::OnBadRow;
 
 /// A type that a canonical value is read into.

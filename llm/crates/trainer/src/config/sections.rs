@@ -11,12 +11,11 @@ use grpo_lambda_decoder::optim::AdamWSettings;
 use grpo_lambda_gpu::select::{DTYPES, DevicePreference};
 use grpo_lambda_gpu::{Dtype, StatePlace};
 
-use super::engine::EngineKind;
 use super::fields::{ANY, Field, ValueKind};
 use super::sampling::{Sampling, StepStart};
 use super::schedule::{Schedule, ScheduleShape};
 use super::section::{read_value, section};
-use super::words::TaskKind;
+use super::words::{EngineKind, TaskKind};
 use crate::input::data::OnBadRow;
 use crate::input::task::Level;
 

@@ -27,7 +27,7 @@ macro_rules! words {
         }
     };
 }
-pub(super) use words;
+pub(crate) use words;
 
 words! {
     /// The kinds of problems.
@@ -35,5 +35,17 @@ words! {
         Stories = "stories",
         Addition = "addition",
         Dataset = "dataset",
+    }
+}
+
+words! {
+    /// The program part that computes.
+    #[derive(Default)]
+    pub enum EngineKind {
+        /// Our own decoders, on the CPU or a CUDA card.
+        #[default]
+        Own = "own",
+        /// Candle's tensors, on the CPU, a CUDA card or a Mac.
+        Candle = "candle",
     }
 }

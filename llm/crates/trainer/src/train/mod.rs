@@ -57,45 +57,24 @@ pub use session::Session;
 use open::{refuse_elsewhere, try_reward_program};
 use state::{Position, RunState};
 
-/// Runs `config` in `directory`, from the start or from its latest checkpoint, and returns its summary.
+/// Runs `config` in a directory, from the start or from its latest checkpoint, and returns its summary. If it `extends` the run there, that gets
+/// the numbers of steps of `config` first.
 ///
 /// # Errors
-/// [`TrainError`]; everything up to the last checkpoint is kept.
+/// [`TrainError`]; everything up to the last checkpoint is kept, and an extension that is refused leaves the run as it was.
 pub fn train(
-    engines: &dyn Engines,
-    config: &Config,
-    directory: &Path,
-    command: &str,
-) -> Result<RunSummary, TrainError> {
-    on_its_device(engines, config, (directory, false), command)
-}
-
-/// Gives the run in `directory` the numbers of steps of `config`, and continues it.
-///
-/// # Errors
-/// [`TrainError`]. An extension that is refused leaves the run as it was.
-pub fn train_longer(
-    engines: &dyn Engines,
-    config: &Config,
-    directory: &Path,
-    command: &str,
-) -> Result<RunSummary, TrainError> {
-    on_its_device(engines, config, (directory, true), command)
-}
-
-fn on_its_device(
     engines: &dyn Engines,
     config: &Config,
     place: (&Path, bool),
     command: &str,
 ) -> Result<RunSummary, TrainError> {
-    match run_on(device(config)?, engines, config, place, command) {
+    match train_on(device(config)?, engines, config, place, command) {
         // The card was found wrong on the run's own model.
         Err(TrainError::Device(SelectError::NoCard(NoCard::Unusable(error))))
             if config.device == DevicePreference::Auto && config.dtype != Some(Dtype::Bf16) =>
         {
             say(&format!("device = auto: the CPU is used: {error}"));
-            run_on(ComputeDevice::Cpu, engines, config, place, command)
+            train_on(ComputeDevice::Cpu, engines, config, place, command)
         }
         done => done,
     }
@@ -103,16 +82,6 @@ fn on_its_device(
 
 /// [`train`] on this device, whatever the configuration says about devices.
 pub fn train_on(
-    device: ComputeDevice,
-    engines: &dyn Engines,
-    config: &Config,
-    directory: &Path,
-    command: &str,
-) -> Result<RunSummary, TrainError> {
-    run_on(device, engines, config, (directory, false), command)
-}
-
-fn run_on(
     device: ComputeDevice,
     engines: &dyn Engines,
     config: &Config,
@@ -127,7 +96,7 @@ fn run_on(
     let claim = RunDir::claim(directory, &config, extends).map_err(TrainError::Open)?;
     let grows = matches!(claim, Claim::Extended(_));
     let begins = grows || !run::is_done(directory);
-    let (mut session, parameters) = Session::open_for(device, engines, &config, begins)?;
+    let (mut session, parameters) = Session::open_on(device, engines, &config, begins)?;
     if begins {
         try_reward_program(&session.config, &session.problems, &session.tokens)?;
         session.connect(directory)?;

@@ -64,28 +64,19 @@ impl Session<'static> {
     /// Opens a configuration for training in this process.
     pub fn open(config: &Config) -> Result<Self, TrainError> {
         let (config, device) = (with_located_model(config)?, device(config)?);
-        Ok(Session::open_on(device, &Local, &config)?.0)
+        Ok(Session::open_on(device, &Local, &config, true)?.0)
     }
 }
 
 impl<'e> Session<'e> {
-    /// Opens a configuration on this device; next to it the weights that a fresh run starts from.
+    /// Opens a configuration on this device; next to it the weights that a fresh run starts from. Only a run that `will_step` has to fit a card.
     pub fn open_on(
-        device: ComputeDevice,
-        engines: &'e dyn Engines,
-        config: &Config,
-    ) -> Result<(Self, Parameters<f32>), TrainError> {
-        engines.check(config, &device)?;
-        Session::open_for(device, engines, config, true)
-    }
-
-    /// [`Session::open_on`]; only a run that `will_step` has to fit a card.
-    pub(super) fn open_for(
         device: ComputeDevice,
         engines: &'e dyn Engines,
         config: &Config,
         will_step: bool,
     ) -> Result<(Self, Parameters<f32>), TrainError> {
+        engines.check(config, &device)?;
         refuse_elsewhere(config, &device)?;
         config.configured().require(&provided(config.configured()))?;
         refuse_run_directory(config)?;

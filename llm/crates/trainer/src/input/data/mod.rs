@@ -86,28 +86,17 @@ use serde_json::Value;
 use spans::RowSpan;
 
 use super::prompt::Message;
+use crate::config::words::words;
 
-/// The treatment of an unusable row.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnBadRow {
-    /// Refuses the data set, with the first such row and their number.
-    #[default]
-    Refuse,
-    /// Leaves it out and counts it.
-    Skip,
-}
-
-impl OnBadRow {
-    /// The words for it in configurations.
-    pub const NAMES: [&'static str; 2] = ["refuse", "skip"];
-
-    /// Reads one of [`OnBadRow::NAMES`].
-    pub fn parse(word: &str) -> Option<OnBadRow> {
-        match word {
-            "refuse" => Some(OnBadRow::Refuse),
-            "skip" => Some(OnBadRow::Skip),
-            _ => None,
-        }
+words! {
+    /// The treatment of an unusable row.
+    #[derive(Default)]
+    pub enum OnBadRow {
+        /// Refuses the data set, with the first such row and their number.
+        #[default]
+        Refuse = "refuse",
+        /// Leaves it out and counts it.
+        Skip = "skip",
     }
 }
 

@@ -327,8 +327,8 @@ fn what_our_decoder_on_the_cpu_alone_computes_is_refused_elsewhere_at_every_open
         let run = tempfile::tempdir().unwrap();
         for error in [
             device(&config).err(),
-            Session::open_on(candle(), &Local, &own).err(),
-            train_on(candle(), &Local, &own, run.path(), "test").err(),
+            Session::open_on(candle(), &Local, &own, true).err(),
+            train_on(candle(), &Local, &own, (run.path(), false), "test").err(),
         ] {
             let line = error.map(|e| e.to_string());
             assert!(line.as_ref().is_some_and(|line| line.contains(expected)), "{words:?}: {line:?}");
