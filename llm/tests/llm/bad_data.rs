@@ -182,35 +182,25 @@ fn settings_of_a_run() {
     done.tells("1 rows left out for their length, the first: ");
 }
 
-/// A run is continued on the rows it began with, or not at all.
+/// A run is continued on the rows and the prompts that it began with, or not at all.
 #[test]
-fn rows_that_change_between_two_starts() {
+fn rows_and_a_template_that_change_between_two_starts() {
     let place = Place::new();
-    let rows = sums();
-    let data = format!("task.data={}", place.write("a.jsonl", &rows));
+    let (rows, template) = (sums(), "{{ messages[-1].content }}\n".to_owned());
+    let data = format!("task.data={} task.template=", place.write("a.jsonl", &rows));
+    let data = data + &place.write("own.jinja", &template);
     train(&place, &data).output();
-    place.write("a.jsonl", rows.replace("39+1", "38+2"));
-    train(&place, &data).refused(
-        2,
-        "state.json: the rows of task.data have changed since this run began (checksum … ), or this version reads them otherwise; restore them",
-    );
-    place.write("a.jsonl", &rows);
-    assert!(train(&place, &data).stderr.contains("the run is already finished"));
-}
-
-/// A run is continued on the prompts it began with, or not at all.
-#[test]
-fn a_template_that_changes_between_two_starts() {
-    let place = Place::new();
-    let own = format!("task.data={} task.template=", place.write("a.jsonl", sums()));
-    let template = "{{ messages[-1].content }}\n";
-    let data = own + &place.write("own.jinja", template);
-    train(&place, &data).output();
-    place.write("own.jinja", "So: {{ messages[-1].content }}\n");
-    train(&place, &data).refused(
-        2,
-        "state.json: the prompts made of task.data (template, tokenizer, order of the rows) have changed since this run began (checksum ",
-    );
-    place.write("own.jinja", template);
-    assert!(train(&place, &data).stderr.contains("the run is already finished"));
+    let prompts = "the prompts made of task.data (template, tokenizer, order of the rows)";
+    for (file, right, wrong, said) in [
+        ("a.jsonl", &rows, rows.replace("39+1", "38+2"), "the rows of task.data"),
+        ("own.jinja", &template, format!("So: {template}"), prompts),
+    ] {
+        place.write(file, wrong);
+        let expected = format!(
+            "state.json: {said} have changed since this run began (checksum … ), or this version reads them otherwise; restore them"
+        );
+        train(&place, &data).refused(2, &expected);
+        place.write(file, right);
+        assert!(train(&place, &data).stderr.contains("the run is already finished"));
+    }
 }

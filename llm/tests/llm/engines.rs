@@ -1,7 +1,6 @@
 //! Training, evaluation and generation that sample from a server: one with this program's own decoder, alone and through what goes wrong on a
 //! network.
 
-use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use grpo_lambda_decoder::model::weights;
@@ -9,65 +8,48 @@ use grpo_lambda_trainer::run;
 use serde_json::Value;
 
 use crate::common::http::{Asked, LoopbackServer, Reply, pass_on};
-use crate::common::{Done, checkpoint, column, lasting, llm_train, model_server, shape, with, words};
+use crate::common::{Done, Place, assert_same_run, column, model_server, shape, with, words};
 
-/// A folder with a checkpoint `model`, and a server of it.
-fn setting() -> (tempfile::TempDir, LoopbackServer) {
-    let folder = tempfile::tempdir().unwrap();
-    let model = folder.path().join("model");
-    checkpoint(&model, &shape(), usize::MAX);
-    let server = model_server::serve(&model);
-    (folder, server)
+/// A place with a checkpoint `model`, and a server of it.
+fn setting() -> (Place, LoopbackServer) {
+    let place = Place::with_model();
+    let server = model_server::serve(&place.at("model"));
+    (place, server)
 }
 
 /// Three steps of two updates each, with evaluations; small, but with everything that a step can have.
-fn train(folder: &Path, run: &str, settings: &str) -> Done {
-    let model = format!("model.checkpoint={}", folder.join("model").display());
-    let run = folder.join(run);
+fn train(place: &Place, run: &str, settings: &str) -> Done {
     let fixed = "task.kind=addition threads=1 sft.steps=0 rl.steps=3 rl.prompts_per_step=3 rl.group_size=4 rl.max_new_tokens=6 \
                  rl.inner_updates=2 rl.temperature=0.8 rl.lr=0.01 reward.tag_count=1 reward.regex=[0-9] method.beta=0.01 eval.n=6 \
                  eval.every=2 checkpoint.every=1";
-    llm_train(
-        &[&["train", "--run", run.to_str().unwrap(), &model][..], &with(fixed, &words(settings))].concat(),
-        "",
-    )
+    place.run_with(&format!("train --run {run} model.checkpoint=model"), &with(fixed, &words(settings)), "")
 }
 
 fn through(url: &str) -> String {
     format!("rollout.engine=vllm rollout.url={url}")
 }
 
-#[track_caller]
-fn assert_same_run(folder: &Path, a: &str, b: &str) {
-    let [a, b] = [a, b].map(|run| lasting(&folder.join(run), &["metrics.jsonl", "samples.jsonl"]));
-    assert_eq!(a.len(), b.len());
-    for ((name, a), (_, b)) in a.iter().zip(&b) {
-        assert!(a == b, "{name} differs:\n{}\n{}", String::from_utf8_lossy(a), String::from_utf8_lossy(b));
-    }
-}
-
 #[test]
 fn training_through_a_server_with_our_decoder_is_training_in_process_byte_for_byte() {
-    let (folder, server) = setting();
-    train(folder.path(), "local", "").output();
-    train(folder.path(), "served", &through(&server.url)).output();
-    assert_same_run(folder.path(), "local", "served");
-    assert!(!folder.path().join("served/rollout").exists(), "what was handed over is removed");
+    let (place, server) = setting();
+    train(&place, "local", "").output();
+    train(&place, "served", &through(&server.url)).output();
+    assert_same_run(&place.at("local"), &place.at("served"));
+    assert!(!place.at("served/rollout").exists(), "what was handed over is removed");
     // A folder that the user names keeps what is in it.
-    let shared = folder.path().join("shared");
+    let shared = place.at("shared");
     let theirs = ["weights-1", "weights-2024"].map(|name| shared.join(name).join("thesis"));
     for file in &theirs {
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
         std::fs::write(file, "precious").unwrap();
     }
     let settings = format!("{} rollout.weights={}", through(&server.url), shared.display());
-    train(folder.path(), "shared-run", &settings).output();
-    assert_same_run(folder.path(), "local", "shared-run");
+    train(&place, "shared-run", &settings).output();
+    assert_same_run(&place.at("local"), &place.at("shared-run"));
     assert_eq!(std::fs::read_dir(&shared).unwrap().count(), 2);
     assert!(theirs.iter().all(|file| std::fs::read_to_string(file).is_ok_and(|text| text == "precious")));
     // In a group that differs in reward, so that something was learned at all.
-    let [norms, errors] =
-        ["grad_norm", "logp_error"].map(|name| column(&folder.path().join("local"), "rl", name));
+    let [norms, errors] = ["grad_norm", "logp_error"].map(|name| column(&place.at("local"), "rl", name));
     assert!(norms.iter().any(|x| *x > 0.0), "{norms:?}");
     assert_eq!(errors, [1.0; 3]);
 }
@@ -87,8 +69,8 @@ fn flaky(
 
 #[test]
 fn a_server_that_fails_or_restarts_changes_no_byte() {
-    let (folder, server) = setting();
-    train(folder.path(), "local", "").output();
+    let (place, server) = setting();
+    train(&place, "local", "").output();
     let dropped = |k: usize| (k % 3 == 2).then_some(Reply::Drop);
     let overloaded =
         |k: usize| (k % 4 == 2).then(|| Reply::Answer(503, "{\"detail\": \"starting\"}".to_owned()));
@@ -102,17 +84,17 @@ fn a_server_that_fails_or_restarts_changes_no_byte() {
     ];
     for (i, proxy) in proxies.iter().enumerate() {
         let name = format!("proxied-{i}");
-        let done = train(folder.path(), &name, &format!("{} rollout.retries=1", through(&proxy.url)));
+        let done = train(&place, &name, &format!("{} rollout.retries=1", through(&proxy.url)));
         done.output();
         let said = if i == 2 { "it has been restarted" } else { "the server failed and is asked again" };
         done.tells(said);
-        assert_same_run(folder.path(), "local", &name);
+        assert_same_run(&place.at("local"), &place.at(&name));
     }
 }
 
 #[test]
 fn a_run_whose_server_is_gone_keeps_what_it_has_and_the_same_command_goes_on() {
-    let (folder, server) = setting();
+    let (place, server) = setting();
     // So many questions for the version are answered, then another run takes the server: in the second step, in the evaluation after it, whose
     // result is in the step's row, and in the one before RL.
     for (answered, sft, when, kept) in
@@ -120,26 +102,26 @@ fn a_run_whose_server_is_gone_keeps_what_it_has_and_the_same_command_goes_on() {
     {
         let [local, broken] = ["local", "broken"].map(|run| format!("{run}-{answered}"));
         let steps = format!("sft.steps={sft} sft.batch=2");
-        train(folder.path(), &local, &steps).output();
+        train(&place, &local, &steps).output();
         let taken = flaky(&server.url, "/weight_info", move |k| {
             let other = || Reply::Answer(200, "{\"weight_version\": \"grpo-lambda:/other/run\"}".to_owned());
             (k >= answered).then(other)
         });
         let settings = |url: &str| format!("{} {steps} checkpoint.every=100", through(url));
-        let done = train(folder.path(), &broken, &settings(&taken.url));
+        let done = train(&place, &broken, &settings(&taken.url));
         done.refused(1, "another run has loaded its weights … /other/run … one run at a time");
         done.tells(when);
-        let latest = run::latest(&folder.path().join(&broken)).unwrap().expect("a checkpoint");
+        let latest = run::latest(&place.at(&broken)).unwrap().expect("a checkpoint");
         assert_eq!(latest.step(), kept, "{}", done.stderr);
         // Another address of the server is no other run.
-        train(folder.path(), &broken, &settings(&server.url)).output();
-        assert_same_run(folder.path(), &local, &broken);
+        train(&place, &broken, &settings(&server.url)).output();
+        assert_same_run(&place.at(&local), &place.at(&broken));
     }
 }
 
 #[test]
 fn a_server_that_ignores_seeds_is_reported_once() {
-    let (folder, server) = setting();
+    let (place, server) = setting();
     let to = server.url.clone();
     // Every response is a copy of the first, whatever its seed.
     let copying = LoopbackServer::start(move |asked: &Asked| {
@@ -154,29 +136,33 @@ fn a_server_that_ignores_seeds_is_reported_once() {
         choices.iter_mut().for_each(|choice| *choice = first.clone());
         Reply::Answer(200, body.to_string())
     });
-    let done = train(folder.path(), "copied", &through(&copying.url));
+    let done = train(&place, "copied", &through(&copying.url));
     done.output();
     let reported = done.stderr.matches("4 seeds gave the same response 4 times").count();
     assert_eq!(reported, 1, "{}", done.stderr);
 }
 
+/// Gives the checkpoint other weights than those that the server has read.
+fn other_weights(place: &Place) {
+    let parameters = weights::initialise(&shape(), 4, 0.3);
+    weights::save(&place.at("model"), &shape(), &parameters, weights::SaveDtype::F32, usize::MAX).unwrap();
+}
+
 #[test]
 fn a_server_that_keeps_its_old_weights_ends_the_run_by_name() {
-    let (folder, server) = setting();
+    let (place, server) = setting();
     // It says that it reloaded, and did not.
     let stale = flaky(&server.url, "/collective_rpc", |_| {
         Some(Reply::Answer(200, "{\"results\": [null]}".to_owned()))
     });
-    let parameters = weights::initialise(&shape(), 4, 0.3);
-    weights::save(&folder.path().join("model"), &shape(), &parameters, weights::SaveDtype::F32, usize::MAX)
-        .unwrap();
-    train(folder.path(), "run", &through(&stale.url))
+    other_weights(&place);
+    train(&place, "run", &through(&stale.url))
         .refused(1, "other weights than those just handed to it … rl.max_logp_error");
 }
 
 #[test]
 fn what_cannot_be_a_server_is_refused_before_anything_is_written() {
-    let (folder, server) = setting();
+    let (place, server) = setting();
     // vLLM without its development mode has no such endpoint.
     let fixed = flaky(&server.url, "/pause?mode=keep", |_| Some(Reply::Answer(404, "{}".to_owned())));
     let misnamed = format!("{} rollout.model=x", through(&server.url));
@@ -188,55 +174,46 @@ fn what_cannot_be_a_server_is_refused_before_anything_is_written() {
         ("rollout.engine=other", "one of local, vllm"),
         (&misnamed, "rollout.model = x: the server has model"),
     ] {
-        train(folder.path(), "run", settings).refused(2, said);
-        assert!(!folder.path().join("run").exists());
+        train(&place, "run", settings).refused(2, said);
+        assert!(!place.at("run").exists());
     }
-    train(folder.path(), "run", &through(&fixed.url)).refused(1, "VLLM_SERVER_DEV_MODE=1");
+    train(&place, "run", &through(&fixed.url)).refused(1, "VLLM_SERVER_DEV_MODE=1");
 }
 
-/// `eval` and `generate` of the checkpoint in `folder`, with more arguments; what they printed and recorded.
-fn asked_of(folder: &Path, name: &str, more: &str) -> [String; 2] {
-    let (model, out) = (folder.join("model").display().to_string(), folder.join(name));
-    let eval = format!(
-        "eval --model {model} --benchmarks tiny:addition --limit 5 --samples 3 --temperature 0.7 --max-new-tokens 6 --seed 4 --out {} {more}",
-        out.display()
-    );
-    llm_train(&words(&eval), "").output();
-    let recorded = std::fs::read_to_string(out.join("tiny-addition/completions.jsonl")).unwrap();
-    let generate =
-        format!("generate --model {model} --prompt 1+2= --prompt 3+4= --top-k 5 --max-new-tokens 6 {more}");
-    [recorded, llm_train(&words(&generate), "").output().to_owned()]
+/// `eval` and `generate` of the checkpoint, with more arguments; what they recorded and printed.
+fn asked_of(place: &Place, name: &str, more: &str) -> [String; 2] {
+    let benchmark =
+        "--benchmarks tiny:addition --limit 5 --samples 3 --temperature 0.7 --max-new-tokens 6 --seed 4";
+    place.run(&format!("eval --model model {benchmark} --out {name} {more}")).output();
+    let recorded = place.read(&format!("{name}/tiny-addition/completions.jsonl"));
+    let asked = "--prompt 1+2= --prompt 3+4= --top-k 5 --max-new-tokens 6";
+    [recorded, place.run(&format!("generate --model model {asked} {more}")).output().to_owned()]
 }
 
 #[test]
 fn evaluations_and_generations_through_a_server_with_our_decoder_are_those_of_this_program() {
-    let (folder, server) = setting();
-    let local = asked_of(folder.path(), "local", "");
+    let (place, server) = setting();
+    let local = asked_of(&place, "local", "");
     let through = |url: &str| format!("--engine vllm --url {url}");
-    assert_eq!(asked_of(folder.path(), "served", &through(&server.url)), local);
+    assert_eq!(asked_of(&place, "served", &through(&server.url)), local);
     let dropped = flaky(&server.url, "/v1/completions", |k| (k % 3 == 2).then_some(Reply::Drop));
-    assert_eq!(asked_of(folder.path(), "dropped", &through(&dropped.url)), local);
+    assert_eq!(asked_of(&place, "dropped", &through(&dropped.url)), local);
 }
 
 #[test]
 fn a_server_of_another_model_and_options_that_name_none_are_refused() {
-    let (_folder, server) = setting();
-    let other = tempfile::tempdir().unwrap();
-    checkpoint(&other.path().join("model"), &shape(), usize::MAX);
-    let model = other.path().join("model");
-    let parameters = weights::initialise(&shape(), 4, 0.3);
-    weights::save(&model, &shape(), &parameters, weights::SaveDtype::F32, usize::MAX).unwrap();
-    let ask = |more: &[&str]| {
-        let generate = ["generate", "--model", model.to_str().unwrap(), "--prompt", "1+2="];
-        llm_train(&[&generate[..], more].concat(), "")
-    };
-    ask(&["--engine", "vllm", "--url", &server.url])
-        .refused(1, "other weights than the model of --model … start the server with that checkpoint");
+    let (place, server) = setting();
+    other_weights(&place);
     let missing =
         "--engine vllm: --url is missing; give the server's address, as in --url http://127.0.0.1:8000";
-    ask(&["--engine", "vllm"]).refused(2, missing);
-    ask(&["--url", "http://127.0.0.1:9"]).refused(2, "--url http://127.0.0.1:9 … --engine vllm");
-    ask(&["--engine", "vllm", "--url", "http://127.0.0.1:9"]).refused(2, "--url http://127.0.0.1:9");
-    ask(&["--engine", "vllm", "--url", &server.url, "--served-model", "x"])
-        .refused(2, "--served-model x: the server has model");
+    let there = format!("--engine vllm --url {}", server.url);
+    for (options, code, expected) in [
+        (&*there, 1, "other weights than the model of --model … start the server with that checkpoint"),
+        ("--engine vllm", 2, missing),
+        ("--url http://127.0.0.1:9", 2, "--url http://127.0.0.1:9 … --engine vllm"),
+        ("--engine vllm --url http://127.0.0.1:9", 2, "--url http://127.0.0.1:9"),
+        (&format!("{there} --served-model x"), 2, "--served-model x: the server has model"),
+    ] {
+        place.run(&format!("generate --model model --prompt 1+2= {options}")).refused(code, expected);
+    }
 }

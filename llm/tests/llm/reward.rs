@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::common::{assert_has, json_lines, lasting, rows, stop_after, words};
+use crate::common::{assert_has, assert_same_run, json_lines, rows, stop_after, words};
 
 /// A run of a second, in which some answers are right and the layout never occurs.
 const SMALL: &str = "task.kind=addition sft.steps=120 sft.lr=5e-3 rl.steps=6 rl.prompts_per_step=3 rl.group_size=4 rl.max_new_tokens=12 \
@@ -57,6 +57,5 @@ fn the_count_of_stuck_steps_survives_a_kill() {
     }
     // Said in the first pass, said again by the pass that repeats step 3, not said by the one that begins after it.
     assert_eq!(warnings, 2);
-    let [whole, broken] = [whole, broken].map(|run| lasting(&run, &["metrics.jsonl", "samples.jsonl"]));
-    assert!(whole == broken, "another end than that of an unbroken run");
+    assert_same_run(&whole, &broken);
 }

@@ -18,7 +18,7 @@ use grpo_lambda_trainer::problems::{Problems, Stage, TaskError};
 use grpo_lambda_trainer::step::{RewardFunction, TrainingPrompt};
 use grpo_lambda_trainer::train::{Session, Stage as TrainingStage};
 
-use crate::common::{Done, Place, assert_has, lasting, stop_after, with, words};
+use crate::common::{Done, Place, assert_has, assert_same_run, stop_after, with, words};
 
 /// Sums as a data set, with a checkpoint to start from.
 fn inputs() -> Place {
@@ -67,8 +67,6 @@ impl Place {
     }
 }
 
-const LOGS: &[&str] = &["metrics.jsonl", "samples.jsonl"];
-
 /// Two epochs of supervised learning and RL from its own order, taken up again at every checkpoint: the same bytes.
 #[test]
 fn a_run_on_a_data_set_continues_to_the_bytes_of_an_unbroken_one() {
@@ -76,25 +74,24 @@ fn a_run_on_a_data_set_continues_to_the_bytes_of_an_unbroken_one() {
     let done = inputs.train("whole", &[]);
     assert!(done.output().contains("after GRPO-lambda"), "{}", done.stderr);
     done.tells("60 rows; layout GSM8K: problem `question`");
-    let whole = lasting(&inputs.at("whole"), LOGS);
-    let continued = |last: u64, more: &[&str], whole: &_| {
+    let continued = |last: u64, more: &[&str], whole: &str| {
         let run = format!("broken-{last}-{}", more.len());
         inputs.train(&run, more).output();
         stop_after(&inputs.at(&run), last);
         let again = inputs.train(&run, more);
         again.tells(&format!("continuing from step {last}"));
-        assert!(lasting(&inputs.at(&run), LOGS) == *whole, "another end after step {last}");
+        assert_same_run(&inputs.at(&run), &inputs.at(whole));
     };
-    continued(6, &[], &whole);
-    continued(15, &[], &whole);
+    continued(6, &[], "whole");
+    continued(15, &[], "whole");
     // With dynamic sampling, whose further prompts depend on the step alone, of a model that is right at times.
     let learnt = ["sft.steps=60", "sft.lr=0.005", "sft.batch=16"];
     let more = [&learnt[..], &["rl.dynamic_sampling=true"]].concat();
     inputs.train("learnt", &learnt).output();
     inputs.train("resampled", &more).output();
-    let resampled = lasting(&inputs.at("resampled"), LOGS);
-    assert!(resampled != lasting(&inputs.at("learnt"), LOGS), "no group was replaced");
-    continued(63, &more, &resampled);
+    let samples = ["learnt", "resampled"].map(|run| inputs.read(&format!("{run}/samples.jsonl")));
+    assert_ne!(samples[0], samples[1], "no group was replaced");
+    continued(63, &more, "resampled");
 }
 
 #[test]

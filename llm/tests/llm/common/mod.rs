@@ -280,6 +280,16 @@ pub fn lasting(run: &Path, names: &[&str]) -> Vec<(String, Vec<u8>)> {
     files.chain(last.files().map(|name| (name.to_owned(), last.read(name).unwrap()))).collect()
 }
 
+/// Two runs have the same logs, and the same files in their last checkpoints.
+#[track_caller]
+pub fn assert_same_run(a: &Path, b: &Path) {
+    let [a, b] = [a, b].map(|run| lasting(run, &["metrics.jsonl", "samples.jsonl"]));
+    assert_eq!(a.len(), b.len());
+    for ((name, a), (_, b)) in a.iter().zip(&b) {
+        assert!(a == b, "{name} differs:\n{}\n{}", String::from_utf8_lossy(a), String::from_utf8_lossy(b));
+    }
+}
+
 /// Leaves of a finished run what a kill right after the checkpoint of this step would have left.
 pub fn stop_after(run: &Path, step: u64) {
     std::fs::remove_file(run.join("summary.json")).unwrap();

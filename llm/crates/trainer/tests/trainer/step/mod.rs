@@ -31,6 +31,38 @@ fn training_prompt(tokens: &ModelTokenizer, number: u64, problem: &Problem) -> T
     TrainingPrompt { problem: text, ..TrainingPrompt::new(prompt, problem.gold.clone(), number) }
 }
 
+fn addition(number: u64) -> TrainingPrompt {
+    training_prompt(&ModelTokenizer::tiny(), number, &Task::Addition.problem(0, Split::Train, number))
+}
+
+/// A small model with random weights of this deviation.
+fn model(layers: usize, deviation: f64) -> Decoder<f32> {
+    let vocab = ModelTokenizer::tiny().len();
+    let shape = Qwen2.config(ModelShape { vocab, hidden: 32, layers, heads: 2, kv_heads: 1 });
+    Decoder::new(shape.clone(), weights::initialise(&shape, 1, deviation)).unwrap()
+}
+
+/// What a step of a configuration refers to.
+struct Parts {
+    config: Config,
+    settings: StepSettings,
+    rewards: TextReward,
+}
+
+impl Parts {
+    fn new(words: &[&str]) -> Parts {
+        let (tokens, config) = (ModelTokenizer::tiny(), Config::resolve("tiny", words).unwrap());
+        let completions = RequestedCompletions::new(&config, &tokens);
+        let settings = StepSettings { completions, ..StepSettings::new(&config, tokens.eos()) };
+        let rewards = TextReward::new(&tokens, &config.reward, Extraction::Boxed, config.seed);
+        Parts { config, settings, rewards }
+    }
+
+    fn context(&self) -> StepContext<'_> {
+        StepContext::new(&self.settings, self.config.configured().method.as_ref(), &self.rewards)
+    }
+}
+
 fn gradient(engine: &mut CpuEngine) -> Vec<f64> {
     engine.gradients().by_name().into_iter().flat_map(|(_, g)| g).map(|&x| f64::from(x)).collect()
 }
@@ -81,10 +113,8 @@ fn mean_update_is_the_gradient(words: &[&str], least_cosine: f64, factor: f64) {
         (0..).zip(&problems).map(|(n, p)| training_prompt(&tokens, n, p)).collect();
     let answers: Vec<Vec<u32>> =
         problems.iter().map(|p| tokens.target(&p.solution).unwrap()[..4].to_vec()).collect();
-    let config = Config::resolve("tiny", &[&["seed=7", "rl.max_new_tokens=4"][..], words].concat()).unwrap();
-    let shape =
-        Qwen2.config(ModelShape { vocab: tokens.len(), hidden: 32, layers: 2, heads: 2, kv_heads: 1 });
-    let model = Decoder::new(shape.clone(), weights::initialise(&shape, 1, 0.02)).unwrap();
+    let parts = Parts::new(&[&["seed=7", "rl.max_new_tokens=4"][..], words].concat());
+    let config = &parts.config;
 
     let mut answered = Rows::new();
     for (e, answer) in prompts.iter().zip(&answers) {
@@ -97,7 +127,7 @@ fn mean_update_is_the_gradient(words: &[&str], least_cosine: f64, factor: f64) {
         .zip(&answers)
         .map(|(e, a)| sft::Example { prompt: e.tokens.clone(), response: a.clone() })
         .collect();
-    let mut engine = start(model, config.sft_optimiser());
+    let mut engine = start(model(2, 0.02), config.sft_optimiser());
     for _ in 0..40 {
         sft::step(&mut engine, &examples, 5e-3, config.memory).unwrap();
     }
@@ -109,11 +139,8 @@ fn mean_update_is_the_gradient(words: &[&str], least_cosine: f64, factor: f64) {
     let exact = gradient(&mut engine);
 
     let mut engine = start(engine.model, config.rl_optimiser());
-    let completions = RequestedCompletions::new(&config, &tokens);
-    let settings = StepSettings { completions, ..StepSettings::new(&config, tokens.eos()) };
-    let method = config.configured().method.as_ref();
-    let rewards = TextReward::new(&tokens, &config.reward, Extraction::Boxed, config.seed);
-    let context = StepContext::new(&settings, method, &rewards);
+    let context = parts.context();
+    let method = context.method;
     let (batches, group) = (24, 64);
     let mut reward = 0.0;
     for step in 0..batches {
@@ -147,20 +174,12 @@ fn mean_update_is_the_gradient(words: &[&str], least_cosine: f64, factor: f64) {
 
 #[test]
 fn systematic_responses_are_the_same_in_any_batch_and_slots_and_differ_by_step() {
-    let tokens = ModelTokenizer::tiny();
     let words = ["rl.max_new_tokens=12", "method.name=systematic_rloo", "rl.sampling=systematic"];
-    let shape =
-        Qwen2.config(ModelShape { vocab: tokens.len(), hidden: 32, layers: 1, heads: 2, kv_heads: 1 });
-    let model = Decoder::new(shape.clone(), weights::initialise(&shape, 1, 0.2)).unwrap();
-    let problem = |n: u64| training_prompt(&tokens, n, &Task::Addition.problem(0, Split::Train, n));
-    let mut engine = start(model, AdamWSettings::default());
+    let mut engine = start(model(1, 0.2), AdamWSettings::default());
     let mut sampled = |numbers: &[u64], slots: &str, step: u64| {
-        let config = Config::resolve("tiny", &[&words[..], &[slots]].concat()).unwrap();
-        let settings = StepSettings::new(&config, tokens.eos());
-        let rewards = TextReward::new(&tokens, &config.reward, Extraction::Boxed, config.seed);
-        let context = StepContext::new(&settings, config.configured().method.as_ref(), &rewards);
-        let prompts = numbers.iter().map(|n| problem(*n)).collect();
-        context.sample(&mut engine, prompts, 6, step).unwrap().groups
+        let parts = Parts::new(&[&words[..], &[slots]].concat());
+        let prompts = numbers.iter().map(|n| addition(*n)).collect();
+        parts.context().sample(&mut engine, prompts, 6, step).unwrap().groups
     };
     let together = sampled(&[0, 1, 2, 3], "memory.slots=0", 5);
     for (n, group) in together.iter().enumerate() {
@@ -177,16 +196,9 @@ fn systematic_responses_are_the_same_in_any_batch_and_slots_and_differ_by_step()
 /// With several updates on a rollout, one that is skipped is reported although a good one follows; the next rollout starts afresh.
 #[test]
 fn a_skipped_inner_update_is_not_hidden_by_the_next() {
-    let tokens = ModelTokenizer::tiny();
-    let config = Config::resolve("tiny", &["rl.max_new_tokens=4"]).unwrap();
-    let shape =
-        Qwen2.config(ModelShape { vocab: tokens.len(), hidden: 32, layers: 1, heads: 2, kv_heads: 1 });
-    let model = Decoder::new(shape.clone(), weights::initialise(&shape, 1, 0.02)).unwrap();
-    let prompts = vec![training_prompt(&tokens, 0, &Task::Addition.problem(0, Split::Train, 0))];
-    let mut engine = start(model, config.rl_optimiser());
-    let (settings, method) = (StepSettings::new(&config, tokens.eos()), config.configured().method.as_ref());
-    let rewards = TextReward::new(&tokens, &config.reward, Extraction::Boxed, config.seed);
-    let context = StepContext::new(&settings, method, &rewards);
+    let parts = Parts::new(&["rl.max_new_tokens=4"]);
+    let (context, prompts) = (parts.context(), vec![addition(0)]);
+    let mut engine = start(model(1, 0.02), parts.config.rl_optimiser());
     let rollout = context.sample(&mut engine, prompts.clone(), 2, 0).unwrap();
     let mut policy = LlmPolicy::new(&mut engine, context, &rollout, 1e-3);
     for pull in [f64::NAN, 1.0] {
@@ -206,13 +218,10 @@ fn a_skipped_inner_update_is_not_hidden_by_the_next() {
 }
 
 /// A small model with the problems of two prompts, under settings of a run.
-fn rollout_of(words: &[&str]) -> (Config, CpuEngine, grpo_lambda_trainer::step::Rollout) {
-    let tokens = ModelTokenizer::tiny();
-    let config = Config::resolve("tiny", &[&["rl.max_new_tokens=6"][..], words].concat()).unwrap();
-    let shape =
-        Qwen2.config(ModelShape { vocab: tokens.len(), hidden: 32, layers: 1, heads: 2, kv_heads: 1 });
-    let model = Decoder::new(shape.clone(), weights::initialise(&shape, 1, 0.2)).unwrap();
-    let mut engine = start(model, config.rl_optimiser());
+fn rollout_of(words: &[&str]) -> (Parts, CpuEngine, grpo_lambda_trainer::step::Rollout) {
+    let (tokens, parts) =
+        (ModelTokenizer::tiny(), Parts::new(&[&["rl.max_new_tokens=6"][..], words].concat()));
+    let mut engine = start(model(1, 0.2), parts.config.rl_optimiser());
     let prompt = |n| {
         let problem = Task::Addition.problem(0, Split::Train, n);
         let answered = problem.answered().expect("an embedded prompt holds its problem");
@@ -220,19 +229,16 @@ fn rollout_of(words: &[&str]) -> (Config, CpuEngine, grpo_lambda_trainer::step::
         let answered = tokens.prompt(&answered.prompt).unwrap().ids().to_vec();
         TrainingPrompt { answered, ..training_prompt(&tokens, n, &problem) }
     };
-    let settings = StepSettings::new(&config, tokens.eos());
-    let rewards = TextReward::new(&tokens, &config.reward, Extraction::Boxed, config.seed);
-    let context = StepContext::new(&settings, config.configured().method.as_ref(), &rewards);
-    let rollout = context.sample(&mut engine, (0..2).map(prompt).collect(), 5, 3).unwrap();
-    (config, engine, rollout)
+    let rollout = parts.context().sample(&mut engine, (0..2).map(prompt).collect(), 5, 3).unwrap();
+    (parts, engine, rollout)
 }
 
 #[test]
 fn further_rewards_are_the_components_or_the_greedy_response_s() {
     let coin = ["reward.coin=2", "reward.tag_count=0.5"];
-    let (config, _, rollout) = rollout_of(&[&coin[..], &["method.name=gdpo"]].concat());
-    assert_eq!(config.configured().settings.number("weight_2"), 0.5);
-    assert_eq!(config.configured().settings.number("weight_3"), 2.0);
+    let (parts, _, rollout) = rollout_of(&[&coin[..], &["method.name=gdpo"]].concat());
+    let weights = &parts.config.configured().settings;
+    assert_eq!([weights.number("weight_2"), weights.number("weight_3")], [0.5, 2.0]);
     let responses = || rollout.groups.iter().flat_map(|g| &g.responses);
     for (response, breakdown) in responses().zip(rollout.rewards.iter().flatten()) {
         let parts = response.extra_inputs.reward_parts.as_ref().unwrap();
@@ -275,13 +281,9 @@ fn the_teacher_is_the_policy_that_has_read_the_answer() {
 fn an_entropy_bonus_moves_the_weights_up_the_mean_entropy_of_the_tokens() {
     let words =
         ["method.name=grpo", "method.reduction=token_mean", "reward.accuracy=0", "reward.tag_count=1"];
-    let (config, mut engine, mut rollout) = rollout_of(&[&words[..], &["rl.entropy_coef=0.5"]].concat());
+    let (parts, mut engine, mut rollout) = rollout_of(&[&words[..], &["rl.entropy_coef=0.5"]].concat());
     assert_eq!(rollout.entropy_coef, 0.5);
     rollout.groups.iter_mut().flat_map(|g| &mut g.responses).for_each(|r| r.reward = Some(0.0));
-    let tokens = ModelTokenizer::tiny();
-    let (settings, method) = (StepSettings::new(&config, tokens.eos()), config.configured().method.as_ref());
-    let rewards = TextReward::new(&tokens, &config.reward, Extraction::Boxed, config.seed);
-    let context = StepContext::new(&settings, method, &rewards);
     let entropy = |engine: &CpuEngine| {
         let mut rows = Rows::new();
         for (prompt, group) in rollout.prompts.iter().zip(&rollout.groups) {
@@ -295,7 +297,7 @@ fn an_entropy_bonus_moves_the_weights_up_the_mean_entropy_of_the_tokens() {
     };
     let before = entropy(&engine);
     assert!((rollout.entropy().unwrap() - before).abs() < 1e-6);
-    let report = context.step(&mut engine, &rollout, 1e-3).unwrap();
+    let report = parts.context().step(&mut engine, &rollout, 1e-3).unwrap();
     let StepOutcome::Applied { .. } = report.update().unwrap() else { panic!("{report:?}") };
     assert!(entropy(&engine) > before + 1e-4, "{} after {before}", entropy(&engine));
 }

@@ -2,15 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::{start, training_prompt};
+use super::{addition, model, start};
 use grpo_lambda::group::Group;
 use grpo_lambda::methods::Method;
 use grpo_lambda_decoder::generate::{RolloutError, SampledResponse, SamplingRequest};
-use grpo_lambda_decoder::model::Architecture::Qwen2;
-use grpo_lambda_decoder::model::{Decoder, ForwardOptions, ModelShape, Rows, weights};
+use grpo_lambda_decoder::model::{ForwardOptions, Rows};
 use grpo_lambda_decoder::optim::AdamWSettings;
 use grpo_lambda_trainer::config::Config;
-use grpo_lambda_trainer::input::task::{Split, Task};
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::reward::RewardBreakdown;
 use grpo_lambda_trainer::step::engine::{CpuEngine, Engine, WeightFollower};
@@ -52,9 +50,7 @@ impl RewardFunction for ByTokens {
 
 /// A model that ends a response early now and then.
 fn engine() -> CpuEngine {
-    let vocab = ModelTokenizer::tiny().len();
-    let shape = Qwen2.config(ModelShape { vocab, hidden: 32, layers: 1, heads: 2, kv_heads: 1 });
-    start(Decoder::new(shape.clone(), weights::initialise(&shape, 1, 0.4)).unwrap(), AdamWSettings::default())
+    start(model(1, 0.4), AdamWSettings::default())
 }
 
 fn sampled(
@@ -80,8 +76,7 @@ fn sampled_with(
     let stops = StopStrings::new(&tokens, stops);
     let settings = StepSettings { completions, stops, ..StepSettings::new(&config, &eos) };
     let context = StepContext::new(&settings, config.configured().method.as_ref(), rewards);
-    let prompt = |n: &u64| training_prompt(&tokens, *n, &Task::Addition.problem(0, Split::Train, *n));
-    let prompts = numbers.iter().map(prompt).collect();
+    let prompts = numbers.iter().map(|n| addition(*n)).collect();
     let rollout = context.sample(engine, prompts, config.rl.group_size, 5).unwrap();
     (config, rollout)
 }
@@ -374,8 +369,7 @@ fn no_more_completions_are_decoded_at_a_time_than_responses_or_slots() {
         let bounds = Bounds::default();
         let context = StepContext::new(&settings, config.configured().method.as_ref(), &rewards);
         let context = StepContext { follower: Some(&bounds), ..context };
-        let prompt = |n: u64| training_prompt(&tokens, n, &Task::Addition.problem(0, Split::Train, n));
-        context.sample(&mut engine, vec![prompt(0), prompt(1)], 3, 5).unwrap();
+        context.sample(&mut engine, vec![addition(0), addition(1)], 3, 5).unwrap();
         assert_eq!(bounds.0.into_inner(), expected);
     }
 }
