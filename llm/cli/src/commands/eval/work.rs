@@ -8,10 +8,10 @@ use super::store_failure;
 use crate::commands::Failure;
 use grpo_lambda_trainer::eval::benchmark::{self, Benchmark};
 use grpo_lambda_trainer::eval::completion::{CompletionRecord, ResponseOutcome};
-use grpo_lambda_trainer::eval::sampler::{BenchmarkSampler, SamplerError};
+use grpo_lambda_trainer::eval::sampler::BenchmarkSampler;
 use grpo_lambda_trainer::eval::settings::Settings;
 use grpo_lambda_trainer::eval::store::{EvalDir, ProblemRecord};
-use grpo_lambda_trainer::eval::{EVAL_BATCH, QUEUE};
+use grpo_lambda_trainer::eval::{EVAL_BATCH, EvalError, QUEUE};
 use grpo_lambda_trainer::input::prompt::{RenderedPrompt, Template};
 use grpo_lambda_trainer::input::tokens::{ModelTokenizer, PromptTokens};
 use grpo_lambda_trainer::plan::synthetic::EvaluationShape;
@@ -132,10 +132,10 @@ impl EvalJob<'_> {
             };
             let fresh = sampler.generate(benchmark, start, &prompts[start..end], Some(&watch));
             let fresh = fresh.map_err(|e| match e {
-                SamplerError::Rollout(e) => {
+                EvalError::Rollout(e) => {
                     Failure::broke(format!("{}, problems from {start} on: {e}", benchmark.name))
                 }
-                SamplerError::Token(e) => Failure::broke(e),
+                EvalError::Token(e) => Failure::broke(e),
             })?;
             log.append(&fresh.concat()).map_err(store_failure)?;
             let tokens: usize = fresh.iter().flatten().map(|c| c.tokens).sum();

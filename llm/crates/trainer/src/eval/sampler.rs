@@ -1,11 +1,12 @@
 //! Samples and grades a model's responses to a benchmark.
 
 use grpo_lambda_decoder::generate::{
-    RolloutError, Sampler, SamplingParams, SamplingProgress, SamplingRequest, StoppingCriteria,
+    Sampler, SamplingParams, SamplingProgress, SamplingRequest, StoppingCriteria,
 };
 use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_grade::Grader;
 
+use super::EvalError;
 use super::benchmark::{Benchmark, BenchmarkProblem};
 use super::completion::{CompletionRecord, RecordedFinish, ResponseOutcome};
 use super::settings::Settings;
@@ -44,7 +45,7 @@ impl BenchmarkSampler<'_> {
         start: usize,
         prompts: &[PromptTokens],
         watch: Option<&(dyn Fn(SamplingProgress) + Sync)>,
-    ) -> Result<Vec<Vec<CompletionRecord>>, SamplerError> {
+    ) -> Result<Vec<Vec<CompletionRecord>>, EvalError> {
         let items = &benchmark.items[start..start + prompts.len()];
         let fits: Vec<usize> =
             (0..prompts.len()).filter(|&i| self.response_budget(&prompts[i]) > 0).collect();
@@ -65,17 +66,12 @@ impl BenchmarkSampler<'_> {
         let sampled = if ids.is_empty() {
             Vec::new()
         } else {
-            let (prompts, group, truncation) = (ids.as_slice(), s.samples, s.truncation);
             self.model.generate(&SamplingRequest {
-                prompts,
-                group,
-                eos,
-                sampling,
-                truncation,
+                truncation: s.truncation,
                 stopping,
                 slots: Some(self.slots),
-                address: &address,
                 watch,
+                ..SamplingRequest::new(&ids, s.samples, eos, sampling, &address)
             })?
         };
         let grader = Grader { extraction: s.extract, rules: s.rules };
@@ -85,10 +81,11 @@ impl BenchmarkSampler<'_> {
             // Read once for all responses to the problem.
             let gold = grader.reference(&items[at].gold);
             let asked = (&gold, s.extract);
-            let graded =
-                samples.iter().enumerate().map(|(k, one)| (&items[at], k, one)).map(|(item, k, one)| {
-                    CompletionRecord::graded((&item.id, k, &item.problem), asked, one, self.stops())
-                });
+            let BenchmarkProblem { id, problem, .. } = &items[at];
+            let graded = samples
+                .iter()
+                .enumerate()
+                .map(|(k, one)| CompletionRecord::graded((id, k, problem), asked, one, self.stops()));
             out[at] = graded.collect::<Result<_, _>>()?;
         }
         Ok(out)
@@ -113,13 +110,4 @@ impl BenchmarkSampler<'_> {
         };
         (0..self.settings.samples).map(one).collect()
     }
-}
-
-/// The reason why a response could not be sampled.
-#[derive(Debug, thiserror::Error)]
-pub enum SamplerError {
-    #[error(transparent)]
-    Rollout(#[from] RolloutError),
-    #[error(transparent)]
-    Token(#[from] TokenError),
 }

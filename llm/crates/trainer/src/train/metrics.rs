@@ -40,7 +40,7 @@ macro_rules! row {
 }
 
 row! {
-    /// A row of `metrics.csv`: nothing of the clock or the machine. The columns of [`RewardMetrics`] come after it.
+    /// A row of `metrics.csv`: nothing of the clock or the machine. Those of [`further_columns`] come after it.
     struct StepMetrics {
         #[doc = "the loss of the update, the KL term included, an entropy bonus not; of supervised learning the mean negative log-likelihood of a demonstration's token, in nats"]
         loss,
@@ -239,7 +239,7 @@ fn writes_others(config: &Config) -> bool {
     config.rl.branching().is_some() || config.step_start().is_some()
 }
 
-/// The columns of [`RewardMetrics`]: one for each component with a weight, and [`STUCK_COLUMN`]; then [`COEF_COLUMN`], [`SAMPLED_COLUMN`] and
+/// The columns after those of [`StepMetrics`]: one for each component with a weight, and [`STUCK_COLUMN`]; then [`COEF_COLUMN`], [`SAMPLED_COLUMN`] and
 /// those of [`CriticMetrics`], if there are any.
 pub(super) fn further_columns(config: &Config) -> Vec<&'static str> {
     let rewards = config.reward.active().map(|(_, component)| component.column).chain([STUCK_COLUMN]);
@@ -249,32 +249,18 @@ pub(super) fn further_columns(config: &Config) -> Vec<&'static str> {
     rewards.chain(coef).chain(sampled).chain(critic.iter().copied()).collect()
 }
 
-/// The components of the reward in a step: the columns after those of [`StepMetrics`], which depend on the configuration.
-#[derive(Clone, Debug, Default)]
-pub struct RewardMetrics {
-    means: Vec<(&'static RewardComponent, f64)>,
+/// The columns of the reward that have a value: the mean of each component over the responses that it has a value for, and how many components are
+/// `stuck`.
+pub fn reward_entries<'a>(
+    components: impl Iterator<Item = (usize, &'static RewardComponent)>,
+    breakdowns: impl Iterator<Item = &'a RewardBreakdown> + Clone,
     stuck: u64,
-}
-
-impl RewardMetrics {
-    /// The mean of each component over the responses that it has a value for, and how many components are `stuck`.
-    pub fn new<'a>(
-        components: impl Iterator<Item = (usize, &'static RewardComponent)>,
-        breakdowns: impl Iterator<Item = &'a RewardBreakdown> + Clone,
-        stuck: u64,
-    ) -> Self {
-        let named = |(i, component): (usize, &'static RewardComponent)| {
-            let known = breakdowns.clone().filter_map(|e| e.components[i]);
-            mean(known.collect()).map(|mean| (component, mean))
-        };
-        RewardMetrics { means: components.filter_map(named).collect(), stuck }
-    }
-
-    /// The columns that have a value.
-    pub fn entries(&self) -> impl Iterator<Item = (&'static str, f64)> + '_ {
-        let means = self.means.iter().map(|(component, mean)| (component.column, *mean));
-        means.chain([(STUCK_COLUMN, self.stuck as f64)])
-    }
+) -> Vec<(&'static str, f64)> {
+    let named = |(i, component): (usize, &'static RewardComponent)| {
+        let known = breakdowns.clone().filter_map(|e| e.components[i]);
+        Some((component.column, mean(known.collect())?))
+    };
+    components.filter_map(named).chain([(STUCK_COLUMN, stuck as f64)]).collect()
 }
 
 impl Timing {

@@ -10,7 +10,7 @@ use grpo_lambda_grade::Prediction;
 
 use super::Run;
 use super::error::TrainError;
-use super::metrics::RewardMetrics;
+use super::metrics::reward_entries;
 use crate::config::Branching;
 use crate::input::stops::Stops;
 use crate::run::progress::say;
@@ -158,7 +158,7 @@ impl Run<'_> {
     }
 
     /// The components of the reward in a step; one that is stuck is reported once.
-    pub(super) fn note_rewards(&mut self, rollout: &Rollout) -> RewardMetrics {
+    pub(super) fn note_rewards(&mut self, rollout: &Rollout) -> Vec<(&'static str, f64)> {
         let reward = &self.session.config.reward;
         let earned = rollout.rewards.iter().flatten();
         for (i, component) in reward.active() {
@@ -168,7 +168,7 @@ impl Run<'_> {
             }
         }
         let stuck = self.state.stuck.stuck(reward.stuck_steps);
-        RewardMetrics::new(reward.active(), earned, stuck as u64)
+        reward_entries(reward.active(), earned, stuck as u64)
     }
 
     /// Says once, after the first responses, if almost none of them has an answer at the place that is read.

@@ -232,7 +232,7 @@ impl<'a> Run<'a> {
         let coef = adapted.map(|(coef, _)| (COEF_COLUMN, coef));
         let written = sampled_tokens(&session.config, &rollout);
         let critic = report.critic.iter().flat_map(|critic| CriticMetrics::new(critic).entries());
-        let row = metrics.entries().chain(rewards.entries()).chain(coef).chain(written).chain(critic);
+        let row = metrics.entries().chain(rewards).chain(coef).chain(written).chain(critic);
         let row: Vec<_> = row.collect();
         let tokens = rollout.groups.iter().flat_map(|g| &g.responses).map(|r| r.len()).sum();
         let timing: Vec<_> = Timing::new(elapsed, sampled, tokens).entries().collect();

@@ -320,10 +320,6 @@ impl DatasetLayout {
     pub fn form(&self) -> AnswerForm {
         self.form
     }
-
-    pub fn has_solutions(&self) -> bool {
-        self.solution.is_some()
-    }
 }
 
 /// True for a text that is a list of turns as JSON or Python writes it.

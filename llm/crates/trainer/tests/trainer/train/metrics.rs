@@ -4,7 +4,7 @@ use crate::page;
 use grpo_lambda_decoder::optim::StepOutcome;
 use grpo_lambda_trainer::reward::{REGISTRY, RewardBreakdown};
 use grpo_lambda_trainer::train::metrics::{
-    COEF_COLUMN, CriticMetrics, RewardMetrics, SAMPLED_COLUMN, STUCK_COLUMN, StepMetrics, Timing, mean,
+    COEF_COLUMN, CriticMetrics, SAMPLED_COLUMN, STUCK_COLUMN, StepMetrics, Timing, mean, reward_entries,
 };
 
 #[test]
@@ -45,7 +45,7 @@ fn columns_of_rewards_are_empty_where_no_response_has_one() {
     let row = |values: &[Option<f64>]| {
         let breakdown = |x: &Option<f64>| RewardBreakdown { total: *x, components: vec![*x; REGISTRY.len()] };
         let rewards: Vec<_> = values.iter().map(breakdown).collect();
-        RewardMetrics::new([(0, component)].into_iter(), rewards.iter(), 0).entries().collect::<Vec<_>>()
+        reward_entries([(0, component)].into_iter(), rewards.iter(), 0)
     };
     assert_eq!(row(&[None, None]), [(STUCK_COLUMN, 0.0)]);
     assert_eq!(row(&[None, Some(0.5), Some(1.0)]), [(component.column, 0.75), (STUCK_COLUMN, 0.0)]);
