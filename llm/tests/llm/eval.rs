@@ -10,6 +10,7 @@ use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_grade::Prediction;
 use grpo_lambda_trainer::eval::completion::{CompletionRecord, RecordedFinish, ResponseOutcome};
 use grpo_lambda_trainer::eval::settings::Settings;
+use grpo_lambda_trainer::input::stops::Stops;
 use grpo_lambda_trainer::input::task::{Split, Task, TaskSource};
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use serde_json::Value;
@@ -392,9 +393,8 @@ fn stop_strings_end_a_response_and_stand_in_it() {
     let settings = greedy_settings();
     let sampler = grpo_lambda_trainer::eval::sampler::BenchmarkSampler {
         model: &model,
-        tokens: &tokens,
         settings: &settings,
-        stops: std::slice::from_ref(&stop),
+        stops: &Stops::new(&tokens, std::slice::from_ref(&stop)),
         slots: 3,
     };
     let prompts = [tokens.prompt("What is $1+1$?").unwrap()];

@@ -359,15 +359,6 @@ fn an_evaluation_goes_on_under_the_same_template_whoever_chose_it() {
     place
         .eval("run", "inherited", &[&mine[..], &["--system", "x"]].concat())
         .refused(2, &format!("system: … {SYSTEM} … -> \"x\""));
-    // One that was written before there were such settings.
-    place.eval("run", "other", &[&mine[..], &["--template", "line"]].concat()).output();
-    let kept: Vec<String> = place
-        .read("other/eval.toml")
-        .lines()
-        .filter(|l| !l.starts_with("system") && !l.starts_with("template_from"))
-        .map(str::to_owned)
-        .collect();
-    place.write("other/eval.toml", kept.join("\n"));
     place.eval("run", "other", &[&mine[..], &["--template", "line"]].concat()).output();
     place.run("compare other inherited").output();
 }

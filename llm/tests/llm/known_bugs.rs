@@ -220,7 +220,7 @@ fn an_evaluation_is_the_same_every_time_and_has_an_interval() {
         let problems = Task::Addition.distinct(seed, Split::Test, 30);
         let answers = eval::evaluate(
             &model,
-            Stops::new(&tokens, &[]),
+            &Stops::new(&tokens, &[]),
             (&problems, seed),
             (sampling, slots),
             &|_, _| (),

@@ -8,7 +8,7 @@ use grpo_lambda_trainer::config::Config;
 use grpo_lambda_trainer::input::stops::Stops;
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::step::engine::{CpuEngine, Engine, GpuEngine, TrainingSetup};
-use grpo_lambda_trainer::step::{StepContext, StepSettings, StopStrings, TextReward, TrainingPrompt};
+use grpo_lambda_trainer::step::{StepContext, StepSettings, TextReward, TrainingPrompt};
 
 use crate::common::sized;
 #[cfg(target_os = "linux")]
@@ -29,10 +29,10 @@ fn shape() -> Shape {
 /// The responses of a step that ends them at `stop`, and whether it moved the weights.
 fn stepped(engine: &mut dyn Engine, stop: &[String]) -> (Vec<Response>, bool) {
     let (tokens, config) = (ModelTokenizer::tiny(), config());
-    let stops = StopStrings::new(&tokens, stop);
-    let settings = StepSettings { stops, ..StepSettings::new(&config, tokens.eos()) };
+    let stops = Stops::new(&tokens, stop);
+    let settings = StepSettings { stops: Some(stops.clone()), ..StepSettings::new(&config, tokens.eos()) };
     let mut rewards = TextReward::new(&tokens, &config.reward, Extraction::Boxed, config.seed);
-    rewards.stops = stop.to_vec();
+    rewards.stops = stops;
     let context = StepContext::new(&settings, config.configured().method.as_ref(), &rewards);
     let ids = tokens.prompt("1+2").unwrap().ids().to_vec();
     let prompt = |number| TrainingPrompt::new(ids.clone(), Gold::from(3), number);
@@ -95,7 +95,7 @@ fn what_the_last_token_spells_beyond_a_stop_string_is_not_graded() {
     assert_eq!(stops.text(&ids).unwrap(), "= \\box");
     let test = stops.test().unwrap();
     assert_eq!((1..=ids.len()).find(|n| test.is_complete(&ids[..*n])), Some(ids.len()));
-    let later = Stops { passed_over: ids.len(), ..stops };
+    let later = Stops { passed_over: ids.len(), ..stops.clone() };
     let and_more = [ids.as_slice(), &ids].concat();
     let is_complete = |n: usize| later.test().unwrap().is_complete(&and_more[..n]);
     assert_eq!((1..=and_more.len()).find(|&n| is_complete(n)), Some(and_more.len()));

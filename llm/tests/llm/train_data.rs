@@ -151,11 +151,10 @@ fn a_response_has_one_verdict_in_training_and_in_evaluation() {
     let problems = session.problems.distinct(Split::Test, 9).unwrap();
     let sampling = SamplingParams { max_new_tokens: 60, min_new_tokens: 0, temperature: 0.0 };
     let stops = Stops::new(&tokens, &[]);
-    let held_out = evaluate(&model, stops, (&problems, 0), (sampling, 1), &|_, _| ()).unwrap();
+    let held_out = evaluate(&model, &stops, (&problems, 0), (sampling, 1), &|_, _| ()).unwrap();
     let benchmark = Benchmark::of_rows("rows", session.problems.rows(Split::Test, 9).unwrap());
     let settings = crate::eval::greedy_settings();
-    let sampler =
-        BenchmarkSampler { model: &model, tokens: &tokens, settings: &settings, stops: &[], slots: 1 };
+    let sampler = BenchmarkSampler { model: &model, settings: &settings, stops: &stops, slots: 1 };
     let ids: Vec<_> = problems.iter().map(|p| p.encode(&tokens).unwrap()).collect();
     let evaluated = sampler.generate(&benchmark, 0, &ids, None).unwrap().concat();
     for ((problem, held_out), evaluated) in problems.iter().zip(held_out).zip(evaluated) {

@@ -9,7 +9,6 @@ use super::force::APART;
 use super::lab::{Lab, LabError, Optimiser};
 use super::store::Cells;
 use grpo_lambda_trainer::eval::{EVAL_BATCH, EvalError, Evaluation, evaluate};
-use grpo_lambda_trainer::input::stops::Stops;
 use grpo_lambda_trainer::input::task::{Problem, Split};
 use grpo_lambda_trainer::step::engine::CpuEngine;
 use grpo_lambda_trainer::step::micro_batch::Batch;
@@ -107,7 +106,7 @@ pub(super) fn greedy(lab: &Lab, engine: &CpuEngine) -> Result<[f64; 2], LabError
     let config = &lab.session.config;
     let sampling =
         SamplingParams { max_new_tokens: config.rl.max_new_tokens, min_new_tokens: 0, temperature: 0.0 };
-    let stops = Stops::new(&lab.session.tokens, lab.session.problems.stop());
+    let stops = &lab.session.rewards.stops;
     let found = evaluate(engine, stops, (&problems, config.seed), (sampling, EVAL_BATCH), &|_, _| ());
     let found = found.map_err(|e| match e {
         EvalError::Rollout(e) => LabError::Rollout(e),

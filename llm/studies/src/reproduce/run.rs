@@ -262,7 +262,7 @@ pub fn on_toy_problems(trained: TrainedCell<'_>) -> Result<(String, Vec<CellScor
         // One test for all models: another seed would be another set of problems.
         let problems = Scale::test(benchmark).distinct(TEST_SEED, Split::Test, benchmark.items() as usize);
         let (stops, how) = (Stops::new(&tokens, &[]), (sampling, eval::EVAL_BATCH));
-        let found = eval::evaluate(&decoder, stops, (&problems, TEST_SEED), how, &watch)
+        let found = eval::evaluate(&decoder, &stops, (&problems, TEST_SEED), how, &watch)
             .map_err(|e| SweepError::Broke(format!("{cell}: evaluation: {e}")))?;
         progress.finish();
         let found: Vec<Vec<CompletionRecord>> = found.into_iter().map(|one| vec![one]).collect();

@@ -13,6 +13,7 @@ use grpo_lambda_trainer::eval::settings::Settings;
 use grpo_lambda_trainer::eval::store::{EvalDir, ProblemRecord};
 use grpo_lambda_trainer::eval::{EVAL_BATCH, EvalError, QUEUE};
 use grpo_lambda_trainer::input::prompt::{RenderedPrompt, Template};
+use grpo_lambda_trainer::input::stops::Stops;
 use grpo_lambda_trainer::input::tokens::{ModelTokenizer, PromptTokens};
 use grpo_lambda_trainer::plan::synthetic::EvaluationShape;
 use grpo_lambda_trainer::run::progress::{SharedProgress, say};
@@ -111,8 +112,8 @@ impl EvalJob<'_> {
         if benchmark.embedded {
             (settings.extract, stops) = (benchmark::EMBEDDED_EXTRACTION, &[]);
         }
-        let sampler =
-            BenchmarkSampler { model: self.model, tokens: self.tokens, settings: &settings, stops, slots };
+        let stops = Stops::new(self.tokens, stops);
+        let sampler = BenchmarkSampler { model: self.model, settings: &settings, stops: &stops, slots };
         let progress = SharedProgress::new(&benchmark.name, all.len() as u64, problems.len() as u64);
         let together = (QUEUE * slots / settings.samples).max(1);
         while all.len() < problems.len() {

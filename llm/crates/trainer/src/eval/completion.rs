@@ -118,7 +118,7 @@ impl CompletionRecord {
         (problem, sample, asked): (&str, usize, &str),
         (gold, extraction): (&Gold, Extraction),
         response: &SampledResponse,
-        stops: Stops<'_>,
+        stops: &Stops,
     ) -> Result<CompletionRecord, TokenError> {
         let text = stops.text(&response.tokens)?;
         let known = Response { text: &text, problem: Some(asked), cut_off: response.truncated };

@@ -81,14 +81,14 @@ pub enum EvalError {
 /// `on_progress(done, under_way)` gets the number of finished problems and the progress of the others.
 pub fn evaluate(
     model: &dyn Sampler,
-    stops: Stops<'_>,
+    stops: &Stops,
     (problems, seed): (&[Problem], u64),
     (sampling, slots): (SamplingParams, usize),
     on_progress: &(dyn Fn(usize, Option<SamplingProgress>) + Sync),
 ) -> Result<Vec<CompletionRecord>, EvalError> {
     let mut out = Vec::with_capacity(problems.len());
     let base = Address::new(seed, Purpose::Evaluation);
-    let tokens = stops.tokens;
+    let tokens = &stops.tokens;
     let together = QUEUE * slots.max(1);
     for (chunk, problems) in problems.chunks(together).enumerate() {
         let start = chunk * together;

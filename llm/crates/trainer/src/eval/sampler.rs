@@ -11,17 +11,16 @@ use super::benchmark::{Benchmark, BenchmarkProblem};
 use super::completion::{CompletionRecord, RecordedFinish, ResponseOutcome};
 use super::settings::Settings;
 use crate::input::stops::Stops;
-use crate::input::tokens::{ModelTokenizer, PromptTokens, TokenError};
+use crate::input::tokens::{PromptTokens, TokenError};
 
 /// A model with the settings of an evaluation.
 #[derive(Clone, Copy)]
 pub struct BenchmarkSampler<'a> {
     pub model: &'a dyn Sampler,
-    pub tokens: &'a ModelTokenizer,
     /// The settings; their context is at most the model's.
     pub settings: &'a Settings,
-    /// Texts that end a response.
-    pub stops: &'a [String],
+    /// The tokenizer, and the texts that end a response.
+    pub stops: &'a Stops,
     /// Responses decoded at a time.
     pub slots: usize,
 }
@@ -29,7 +28,7 @@ pub struct BenchmarkSampler<'a> {
 impl BenchmarkSampler<'_> {
     /// The prompt as tokens.
     pub fn encode(&self, prompt: &str) -> Result<PromptTokens, TokenError> {
-        self.tokens.prompt(prompt)
+        self.stops.tokens.prompt(prompt)
     }
 
     /// Most tokens of a response to this prompt; 0 if the prompt fills the context.
@@ -57,12 +56,11 @@ impl BenchmarkSampler<'_> {
             min_new_tokens: 0,
             temperature: s.temperature,
         };
-        let stops = self.stops();
-        let stopping = StoppingCriteria { max_lengths: &limits, complete: stops.test() };
+        let stopping = StoppingCriteria { max_lengths: &limits, complete: self.stops.test() };
         // Benchmarks share no random numbers.
         let base = Address::new(s.seed, Purpose::Evaluation).step(benchmark.rng_prompt());
         let address = |i: usize, k: usize| base.prompt((start + fits[i]) as u64).response(k as u64);
-        let eos = self.tokens.eos();
+        let eos = self.stops.tokens.eos();
         let sampled = if ids.is_empty() {
             Vec::new()
         } else {
@@ -85,14 +83,10 @@ impl BenchmarkSampler<'_> {
             let graded = samples
                 .iter()
                 .enumerate()
-                .map(|(k, one)| CompletionRecord::graded((id, k, problem), asked, one, self.stops()));
+                .map(|(k, one)| CompletionRecord::graded((id, k, problem), asked, one, self.stops));
             out[at] = graded.collect::<Result<_, _>>()?;
         }
         Ok(out)
-    }
-
-    fn stops(&self) -> Stops<'_> {
-        Stops::new(self.tokens, self.stops)
     }
 
     fn prompt_too_long(&self, item: &BenchmarkProblem) -> Vec<CompletionRecord> {

@@ -12,17 +12,17 @@ use super::tokens::{ModelTokenizer, TokenError};
 const STOP_STRING_SLACK: usize = 8;
 
 /// The stop strings of a template, with the tokenizer that spells them.
-#[derive(Clone, Copy, Debug)]
-pub struct Stops<'a> {
-    pub tokens: &'a ModelTokenizer,
-    pub texts: &'a [String],
+#[derive(Clone, Debug)]
+pub struct Stops {
+    pub tokens: ModelTokenizer,
+    pub texts: Vec<String>,
     /// The first tokens of a response, in which a stop string is passed over.
     pub passed_over: usize,
 }
 
-impl<'a> Stops<'a> {
-    pub fn new(tokens: &'a ModelTokenizer, texts: &'a [String]) -> Self {
-        Stops { tokens, texts, passed_over: 0 }
+impl Stops {
+    pub fn new(tokens: &ModelTokenizer, texts: &[String]) -> Self {
+        Stops { tokens: tokens.clone(), texts: texts.to_vec(), passed_over: 0 }
     }
 
     /// The test that ends a response; `None` without a stop string.
@@ -40,9 +40,13 @@ impl<'a> Stops<'a> {
     }
 
     /// The stop string that ends first in the text of some tokens, and where it starts.
-    pub fn first(&self, ids: &[u32], text: &str) -> Result<Option<(usize, &'a str)>, TokenError> {
-        let passed = self.tokens.text(&ids[..self.passed_over.min(ids.len())])?.len();
-        Ok(first_beyond(self.texts, text, passed))
+    pub fn first(&self, ids: &[u32], text: &str) -> Result<Option<(usize, &str)>, TokenError> {
+        self.first_after(self.passed_over, ids, text)
+    }
+
+    fn first_after(&self, n: usize, ids: &[u32], text: &str) -> Result<Option<(usize, &str)>, TokenError> {
+        let passed = self.tokens.text(&ids[..n.min(ids.len())])?.len();
+        Ok(first_beyond(&self.texts, text, passed))
     }
 }
 
@@ -55,7 +59,7 @@ pub fn first_beyond<'a>(stops: &'a [String], text: &str, passed: usize) -> Optio
     found.min_by_key(|(start, stop)| (start + stop.len(), *start))
 }
 
-impl CompletionTest for Stops<'_> {
+impl CompletionTest for Stops {
     /// True if the last tokens hold a stop string.
     fn is_complete(&self, tokens: &[u32]) -> bool {
         if tokens.len() <= self.passed_over {
@@ -63,9 +67,9 @@ impl CompletionTest for Stops<'_> {
         }
         let longest = self.texts.iter().map(String::len).max().unwrap_or(0);
         let start = tokens.len().saturating_sub(longest + STOP_STRING_SLACK);
-        let tail = Stops { passed_over: self.passed_over.saturating_sub(start), ..*self };
-        let tokens = &tokens[start..];
+        let (tokens, passed_over) = (&tokens[start..], self.passed_over.saturating_sub(start));
+        let found = |text: String| Ok(self.first_after(passed_over, tokens, &text)?.is_some());
         // A decoding error is reported with the whole response.
-        self.tokens.text(tokens).and_then(|text| tail.first(tokens, &text)).is_ok_and(|found| found.is_some())
+        self.tokens.text(tokens).and_then(found).unwrap_or(false)
     }
 }

@@ -112,7 +112,7 @@ pub struct StepSettings {
     /// Tokens that end a response; without any, every response has full length.
     pub eos: Vec<u32>,
     /// Texts that end a response as well.
-    pub stops: Option<StopStrings>,
+    pub stops: Option<Stops>,
     /// The seed in the addresses of all random numbers.
     pub seed: u64,
     /// The sets in which a group is sampled systematically; none for independent responses.
@@ -168,22 +168,6 @@ pub struct RequestedInputs {
     pub tokens: ModelTokenizer,
 }
 
-/// The stop strings of a run's template: see [`Stops`].
-#[derive(Clone, Debug)]
-pub struct StopStrings {
-    /// Spells a response.
-    pub tokens: ModelTokenizer,
-    /// At least one.
-    pub texts: Vec<String>,
-}
-
-impl StopStrings {
-    /// These texts; `None` if there are none.
-    pub fn new(tokens: &ModelTokenizer, texts: &[String]) -> Option<StopStrings> {
-        (!texts.is_empty()).then(|| StopStrings { tokens: tokens.clone(), texts: texts.to_vec() })
-    }
-}
-
 impl StepSettings {
     /// The settings of a configuration with these end tokens, without stop strings, completions and extra inputs, which depend on the model
     /// or its tokenizer, too (see [`InputRequest::from_method`]).
@@ -218,10 +202,6 @@ impl StepSettings {
         let greedy = self.parts == Some(RewardParts::Greedy);
         let completes = self.completions.is_some();
         greedy || completes || self.teacher || self.critic.is_some() || self.extra_inputs.is_some()
-    }
-
-    fn stops(&self) -> Option<Stops<'_>> {
-        self.stops.as_ref().map(|source| Stops::new(&source.tokens, &source.texts))
     }
 
     /// The options of scoring passes.

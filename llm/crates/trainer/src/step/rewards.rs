@@ -47,11 +47,10 @@ pub trait RewardFunction {
 /// The rewards of a configuration, by a response's text and length.
 #[derive(Debug)]
 pub struct TextReward {
-    tokens: ModelTokenizer,
     reward: RewardConfig,
     extraction: Extraction,
     /// Texts that end a response: characters of its last token beyond them are not graded.
-    pub stops: Vec<String>,
+    pub stops: Stops,
     /// The address of the draws of the component `coin`.
     draws: Address,
     /// The program of the component `command`, if it has a weight.
@@ -73,10 +72,9 @@ impl TextReward {
         let program = program.map(|c| RewardProgram::new(&c.line, c.timeout));
         let program = program.map(|p| RefCell::new(p.heeding(|| stop::requested().is_some())));
         TextReward {
-            tokens: tokens.clone(),
             reward: reward.clone(),
             extraction,
-            stops: Vec::new(),
+            stops: Stops::new(tokens, &[]),
             draws: Address::new(seed, Purpose::Coin),
             program,
             say: |_| (),
@@ -103,7 +101,7 @@ impl TextReward {
         texts: &[String],
     ) -> Result<Vec<Option<f64>>, RewardError> {
         let Some(program) = &self.program else { return Ok(vec![None; responses.len()]) };
-        let (asked, gold) = (self.tokens.text(&prompt.tokens)?, prompt.gold.to_string());
+        let (asked, gold) = (self.stops.tokens.text(&prompt.tokens)?, prompt.gold.to_string());
         let question = |(response, text): (&SampledResponse, &String)| Question {
             prompt: asked.clone(),
             completion: text.clone(),
@@ -125,8 +123,8 @@ impl RewardFunction for TextReward {
         prompt: &TrainingPrompt,
         responses: &[SampledResponse],
     ) -> Result<Vec<RewardBreakdown>, RewardError> {
-        let stops = Stops::new(&self.tokens, &self.stops);
-        let texts: Vec<String> = responses.iter().map(|r| stops.text(&r.tokens)).collect::<Result<_, _>>()?;
+        let texts = responses.iter().map(|r| self.stops.text(&r.tokens));
+        let texts = texts.collect::<Result<Vec<String>, _>>()?;
         let said = self.program_rewards(step, prompt, responses, &texts)?;
         let draws = self.draws.prompt(prompt.number);
         let reward = |(i, text): (usize, &String)| {

@@ -213,8 +213,7 @@ impl StepContext<'_> {
         let address = |stem: usize, k: usize| own(stems[stem].prompt, 0).response(number(stem, k));
         let (sampling, address): (_, &AddressOf<'_>) = (self.settings.sampling, &address);
         let continued = self.asked(engine, &ids, (count, &most, at_a_time), sampling, address)?;
-        let stops = self.settings.stops();
-        let complete = stops.as_ref().and_then(Stops::test);
+        let complete = self.settings.stops.as_ref().and_then(Stops::test);
         let joined = |prefix: &SampledResponse, own: SampledResponse| {
             let mut joined = prefix.clone();
             joined.tokens.extend(own.tokens);
@@ -261,8 +260,7 @@ impl StepContext<'_> {
         address: &AddressOf<'_>,
     ) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
         let StepSettings { eos, memory, .. } = self.settings;
-        let stops = self.settings.stops();
-        let complete = stops.as_ref().and_then(Stops::test);
+        let complete = self.settings.stops.as_ref().and_then(Stops::test);
         let bound = Some(at_a_time).filter(|n| *n < prompts.len() * group_size);
         SampledBy { engine, follower: self.follower }.generate(&SamplingRequest {
             slots: memory.slots.into_iter().chain(bound).min(),

@@ -14,7 +14,6 @@ use super::{Run, divergence};
 use crate::config::Config;
 use crate::eval::answers::{self, Moment};
 use crate::eval::{self, Evaluation};
-use crate::input::stops::Stops;
 use crate::input::task::Split;
 use crate::run::Best;
 use crate::run::progress::SharedProgress;
@@ -113,7 +112,7 @@ impl Run<'_> {
         let progress = SharedProgress::new("evaluation", 0, problems.len() as u64);
         let slots = eval::eval_slots(memory.slots);
         let watch = |done: usize, under_way| progress.lock().evaluated(done as u64, 1, under_way);
-        let stops = Stops::new(&session.tokens, session.problems.stop());
+        let stops = &session.rewards.stops;
         let done =
             eval::evaluate(&session.sampler(engine), stops, (&problems, *seed), (sampling, slots), &watch)
                 .map_err(|source| self.explained(TrainError::Eval(source)))?;

@@ -12,7 +12,6 @@ use super::Run;
 use super::error::TrainError;
 use super::metrics::reward_entries;
 use crate::config::Branching;
-use crate::input::stops::Stops;
 use crate::run::progress::say;
 use crate::run::{Checkpoint, stop};
 use crate::step::critic::CriticReport;
@@ -174,8 +173,7 @@ impl Run<'_> {
     /// Says once, after the first responses, if almost none of them has an answer at the place that is read.
     pub(super) fn note_places(&mut self, step: u64, rollout: &Rollout) -> Result<(), TrainError> {
         let session = self.session;
-        let (stops, place) =
-            (Stops::new(&session.tokens, session.problems.stop()), session.problems.extraction());
+        let (stops, place) = (&session.rewards.stops, session.problems.extraction());
         let responses: Vec<_> = rollout.groups.iter().flat_map(|group| &group.responses).collect();
         if step > 1 || responses.len() < LEAST_RESPONSES {
             return Ok(());
@@ -250,7 +248,7 @@ impl Run<'_> {
         {
             let rewards: BTreeMap<&str, Option<f64>> =
                 names.iter().map(|(i, name)| (*name, breakdown.components[*i])).collect();
-            let text = Stops::new(&session.tokens, session.problems.stop()).text(&response.tokens)?;
+            let text = session.rewards.stops.text(&response.tokens)?;
             let answer = Prediction::extract(&text, session.problems.extraction());
             let sample = serde_json::json!({
                 "step": step,

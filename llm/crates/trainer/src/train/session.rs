@@ -17,6 +17,7 @@ use super::error::TrainError;
 use super::model::{initial_weights, tokens, with_located_model};
 use super::open::{decided, device, refuse_elsewhere, refuse_run_directory};
 use crate::config::Config;
+use crate::input::stops::Stops;
 use crate::input::tokens::ModelTokenizer;
 use crate::problems::{Problems, Stage, TaskError};
 use crate::reward::RewardBreakdown;
@@ -26,7 +27,7 @@ use crate::step::extra_inputs::{InputRequest, provided};
 use crate::step::sft::{self, Example, SftReport};
 use crate::step::{
     RequestedCompletions, RequestedInputs, Rollout, Segments, StepContext, StepReport, StepSettings,
-    StopStrings, TextReward, TrainingPrompt,
+    TextReward, TrainingPrompt,
 };
 
 /// The most rollouts that dynamic sampling takes for a step.
@@ -87,15 +88,15 @@ impl<'e> Session<'e> {
         let config = decided(config, &device, (&problems, &tokens, &shape), will_step)?;
         let request =
             InputRequest::from_method(config.configured(), problems.extraction(), &tokens, shape.vocab_size)?;
-        let stops = problems.stop();
+        let stops = Stops::new(&tokens, problems.stop());
         let settings = StepSettings {
             extra_inputs: request.map(|request| RequestedInputs { request, tokens: tokens.clone() }),
             completions: RequestedCompletions::new(&config, &tokens),
-            stops: StopStrings::new(&tokens, stops),
+            stops: Some(stops.clone()),
             ..StepSettings::new(&config, tokens.eos())
         };
         let mut rewards = TextReward::new(&tokens, &config.reward, problems.extraction(), config.seed);
-        (rewards.stops, rewards.say) = (stops.to_vec(), say);
+        (rewards.stops, rewards.say) = (stops, say);
         let follower = None;
         let session =
             Session { config, tokens, problems, shape, settings, rewards, device, engines, follower };

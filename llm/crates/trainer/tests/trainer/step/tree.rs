@@ -9,12 +9,13 @@ use grpo_lambda_decoder::generate::{RolloutError, SampledResponse, SamplingReque
 use grpo_lambda_decoder::model::{ForwardOptions, Rows};
 use grpo_lambda_decoder::optim::AdamWSettings;
 use grpo_lambda_trainer::config::Config;
+use grpo_lambda_trainer::input::stops::Stops;
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::reward::RewardBreakdown;
 use grpo_lambda_trainer::step::engine::{CpuEngine, Engine, WeightFollower};
 use grpo_lambda_trainer::step::{
     OnTree, RequestedCompletions, RewardError, RewardFunction, Rollout, SharedPrefixes, StepContext,
-    StepSettings, StepStarts, StopStrings, TrainingPrompt,
+    StepSettings, StepStarts, TrainingPrompt,
 };
 use std::cell::RefCell;
 
@@ -73,7 +74,7 @@ fn sampled_with(
     // Many end tokens, so that responses end at every level of a tree.
     let eos: Vec<u32> = (0..tokens.len() as u32).filter(|id| id % 9 == 4).collect();
     let completions = RequestedCompletions::new(&config, &tokens);
-    let stops = StopStrings::new(&tokens, stops);
+    let stops = Some(Stops::new(&tokens, stops));
     let settings = StepSettings { completions, stops, ..StepSettings::new(&config, &eos) };
     let context = StepContext::new(&settings, config.configured().method.as_ref(), rewards);
     let prompts = numbers.iter().map(|n| addition(*n)).collect();
