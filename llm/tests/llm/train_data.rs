@@ -141,7 +141,7 @@ fn a_response_has_one_verdict_in_training_and_in_evaluation() {
     let more = [format!("task.template={template}"), format!("task.test={}", inputs.text("test.jsonl"))];
     let session = Session::open(&inputs.config(&more.each_ref().map(String::as_str))).unwrap();
     let tokens = ModelTokenizer::tiny();
-    let said = tokens.target("\\boxed{x+1}").unwrap();
+    let said = tokens.target("\\boxed{x+1}").unwrap().ids().to_vec();
     let said = SampledResponse { logps: vec![0.0; said.len()], tokens: said, ..Default::default() };
 
     let prompt = session.prompts(0..1).unwrap().remove(0);

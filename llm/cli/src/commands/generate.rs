@@ -23,7 +23,7 @@ use grpo_lambda_trainer::eval::origin::Origin;
 use grpo_lambda_trainer::input::around::surroundings;
 use grpo_lambda_trainer::input::stops::Stops;
 use grpo_lambda_trainer::input::task::{Split, TaskSource};
-use grpo_lambda_trainer::input::tokens::{ModelTokenizer, PromptTokens, TokenError};
+use grpo_lambda_trainer::input::tokens::{ModelTokenizer, TextTokens, TokenError};
 use grpo_lambda_trainer::run::progress::say;
 
 /// Arguments of `generate`.
@@ -127,7 +127,7 @@ struct Prompts<'a> {
     model: &'a Decoder<f32>,
     tokens: &'a ModelTokenizer,
     asked: &'a Asked,
-    all: Vec<PromptTokens>,
+    all: Vec<TextTokens>,
 }
 
 impl Prompts<'_> {
@@ -146,7 +146,7 @@ impl Prompts<'_> {
                         has_text = true;
                         self.text(line.place(), text)?;
                     }
-                    (None, Some(ids)) => self.add(line.place(), PromptTokens::from_ids(ids, vocabulary))?,
+                    (None, Some(ids)) => self.add(line.place(), TextTokens::from_ids(ids, vocabulary))?,
                     (Some(_), Some(_)) => {
                         return Err(line.refused("text and ids: give one of them, not both"));
                     }
@@ -201,7 +201,7 @@ impl Prompts<'_> {
         self.add(place, self.tokens.rendered(&rendered))
     }
 
-    fn add(&mut self, place: &str, prompt: Result<PromptTokens, TokenError>) -> Result<(), Failure> {
+    fn add(&mut self, place: &str, prompt: Result<TextTokens, TokenError>) -> Result<(), Failure> {
         let prompt = prompt.map_err(|e| Failure::refused(format!("{place}: {e}")))?;
         let (count, new, (_, limit)) = (prompt.ids().len(), self.args.max_new_tokens, self.bounds());
         if count == 0 {
@@ -229,7 +229,7 @@ fn generate(prompts: &Prompts<'_>, sampler: &dyn Sampler, truncation: Truncation
     let stops = Stops { passed_over: args.min_new_tokens, ..Stops::new(tokens, asked.template.stop()) };
     let stopping = StoppingCriteria { max_lengths: &[], complete: stops.test() };
     let base = Address::new(args.seed, Purpose::Evaluation);
-    let ids: Vec<&[u32]> = all.iter().map(PromptTokens::ids).collect();
+    let ids: Vec<&[u32]> = all.iter().map(TextTokens::ids).collect();
     let address = |prompt: usize, _| base.prompt(prompt as u64);
     let request = SamplingRequest {
         truncation,

@@ -14,7 +14,7 @@ use grpo_lambda_trainer::eval::store::{EvalDir, ProblemRecord};
 use grpo_lambda_trainer::eval::{EVAL_BATCH, EvalError, QUEUE};
 use grpo_lambda_trainer::input::prompt::{RenderedPrompt, Template};
 use grpo_lambda_trainer::input::stops::Stops;
-use grpo_lambda_trainer::input::tokens::{ModelTokenizer, PromptTokens};
+use grpo_lambda_trainer::input::tokens::{ModelTokenizer, TextTokens};
 use grpo_lambda_trainer::plan::synthetic::EvaluationShape;
 use grpo_lambda_trainer::run::progress::{SharedProgress, say};
 use grpo_lambda_trainer::run::stop;
@@ -33,10 +33,7 @@ pub(super) struct EvalJob<'a> {
 
 impl EvalJob<'_> {
     /// The number of responses decoded at a time: on a card no more than its memory holds.
-    pub(super) fn slots<'p>(
-        &self,
-        prompts: impl Iterator<Item = &'p PromptTokens>,
-    ) -> Result<usize, Failure> {
+    pub(super) fn slots<'p>(&self, prompts: impl Iterator<Item = &'p TextTokens>) -> Result<usize, Failure> {
         let Some((shape, dtype, free)) = self.card else { return Ok(self.asked.unwrap_or(EVAL_BATCH)) };
         let context = self.settings.context;
         let lengths = prompts.map(|prompt| prompt.ids().len()).filter(|tokens| *tokens < context);
@@ -54,7 +51,7 @@ impl EvalJob<'_> {
     pub(super) fn prompts(
         &self,
         benchmark: &Benchmark,
-    ) -> Result<(Vec<ProblemRecord>, Vec<PromptTokens>), Failure> {
+    ) -> Result<(Vec<ProblemRecord>, Vec<TextTokens>), Failure> {
         let mut problems = Vec::new();
         let mut prompts = Vec::new();
         let mut misspelt = 0;
@@ -100,7 +97,7 @@ impl EvalJob<'_> {
         dir: &EvalDir,
         benchmark: &Benchmark,
         problems: &[ProblemRecord],
-        prompts: &[PromptTokens],
+        prompts: &[TextTokens],
         slots: usize,
     ) -> Result<Vec<Vec<CompletionRecord>>, Failure> {
         let (mut log, mut all) = dir.benchmark(&benchmark.name, problems).map_err(store_failure)?;

@@ -229,7 +229,7 @@ impl Lengths {
             let problem = problems.problem(stage, index).map_err(Failure::refused)?;
             lengths.prompts.push(problem.encode(tokens).map_err(Failure::refused)?.ids().len());
             let solution = tokens.target(&problem.solution).map_err(Failure::refused)?;
-            lengths.solutions.push(solution.len());
+            lengths.solutions.push(solution.ids().len());
         }
         lengths.prompts.sort_unstable();
         lengths.solutions.sort_unstable();

@@ -5,10 +5,10 @@ use std::borrow::Borrow;
 use grpo_lambda_decoder::generate::{RolloutError, SampledResponse, Sampler, SamplingRequest};
 use grpo_lambda_decoder::model::{Decoder, Error, ForwardOptions, Rows};
 
-use super::answer::{Ask, Probe};
+use super::answer::Probe;
 use super::check::{self, Weights};
 use super::error::EngineError;
-use super::server::{Answers, Attempt, Server, questions};
+use super::server::{Answers, Asking, Server, questions};
 use grpo_lambda_trainer::run::progress::say;
 
 /// Tokens of a prompt that is scored to compare weights, and tokens sampled after it.
@@ -35,7 +35,7 @@ impl Server {
         &self,
         request: &SamplingRequest<'_>,
         own_context: usize,
-        attempt: &dyn Fn(&[Ask<'_>], &Answers) -> Result<Attempt, EngineError>,
+        attempt: &Asking<'_>,
     ) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
         request.check(own_context)?;
         if let Some(theirs) = self.vllm.context {

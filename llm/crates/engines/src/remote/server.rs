@@ -23,6 +23,9 @@ pub type Answers = Vec<Option<Vec<Answered>>>;
 /// New answers by question, and the failure that ended an attempt.
 pub type Attempt = (Vec<(usize, Vec<Answered>)>, Option<EngineError>);
 
+/// Asks the questions that have no answer yet.
+pub type Asking<'a> = dyn Fn(&[Ask<'_>], &Answers) -> Result<Attempt, EngineError> + 'a;
+
 /// A server with the model it serves.
 pub struct Server {
     pub vllm: Vllm,

@@ -11,7 +11,7 @@ use super::benchmark::{Benchmark, BenchmarkProblem};
 use super::completion::{CompletionRecord, RecordedFinish, ResponseOutcome};
 use super::settings::Settings;
 use crate::input::stops::Stops;
-use crate::input::tokens::{PromptTokens, TokenError};
+use crate::input::tokens::{TextTokens, TokenError};
 
 /// A model with the settings of an evaluation.
 #[derive(Clone, Copy)]
@@ -27,12 +27,12 @@ pub struct BenchmarkSampler<'a> {
 
 impl BenchmarkSampler<'_> {
     /// The prompt as tokens.
-    pub fn encode(&self, prompt: &str) -> Result<PromptTokens, TokenError> {
+    pub fn encode(&self, prompt: &str) -> Result<TextTokens, TokenError> {
         self.stops.tokens.prompt(prompt)
     }
 
     /// Most tokens of a response to this prompt; 0 if the prompt fills the context.
-    fn response_budget(&self, prompt: &PromptTokens) -> usize {
+    fn response_budget(&self, prompt: &TextTokens) -> usize {
         let (limit, used) = (self.settings.context, prompt.ids().len());
         if used == 0 { 0 } else { limit.saturating_sub(used).min(self.settings.max_new_tokens) }
     }
@@ -42,7 +42,7 @@ impl BenchmarkSampler<'_> {
         &self,
         benchmark: &Benchmark,
         start: usize,
-        prompts: &[PromptTokens],
+        prompts: &[TextTokens],
         watch: Option<&(dyn Fn(SamplingProgress) + Sync)>,
     ) -> Result<Vec<Vec<CompletionRecord>>, EvalError> {
         let items = &benchmark.items[start..start + prompts.len()];

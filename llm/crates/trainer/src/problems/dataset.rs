@@ -59,7 +59,7 @@ impl LengthFilter {
         }
         match tokens.target(&problem.solution) {
             Err(TokenError::TooLong { .. }) => Ok(true),
-            solution => Ok(above(solution?.len(), self.solution)),
+            solution => Ok(above(solution?.ids().len(), self.solution)),
         }
     }
 }
@@ -289,7 +289,7 @@ fn too_long(
     }
     let solution = match tokens.target(&problem.solution) {
         Err(error @ TokenError::TooLong { .. }) => return Ok(Some(error.to_string())),
-        solution => solution?.len(),
+        solution => solution?.ids().len(),
     };
     Ok((prompt + solution > limit).then(|| {
         format!(

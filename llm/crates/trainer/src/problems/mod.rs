@@ -181,7 +181,7 @@ impl Problems {
             longest.prompt = longest.prompt.max(prompt).max(answered.unwrap_or(0));
             // A token is at least a byte, so most solutions need not be counted.
             if supervised && prompt + problem.solution.len() > longest.example {
-                longest.example = longest.example.max(prompt + tokens.target(&problem.solution)?.len());
+                longest.example = longest.example.max(prompt + tokens.target(&problem.solution)?.ids().len());
             }
             Ok::<_, TaskError>(())
         };

@@ -162,10 +162,10 @@ pub(super) fn try_reward_program(
     let answer = tokens.target(problem.answer_only())?;
     let question = Question {
         prompt: tokens.text(problem.encode(tokens)?.ids())?,
-        completion: tokens.text(&answer)?,
+        completion: tokens.text(answer.ids())?,
         gold: problem.gold.to_string(),
-        tokens: answer.len(),
-        token_ids: answer,
+        tokens: answer.ids().len(),
+        token_ids: answer.ids().to_vec(),
         step: 0,
         row: Question::columns(&problem.others),
     };

@@ -190,7 +190,7 @@ impl<'e> Session<'e> {
             let problem = self.problems.problem(Stage::Sft, index).map_err(TrainError::Problem)?;
             let worked = coin.unit(index) < sft.worked_share;
             let text = if worked { &problem.solution } else { problem.answer_only() };
-            let response = self.tokens.target(text)?;
+            let response = self.tokens.target(text)?.ids().to_vec();
             Ok(Example { prompt: problem.encode(&self.tokens)?.ids().to_vec(), response })
         };
         (step * batch..(step + 1) * batch).map(example).collect()

@@ -27,7 +27,7 @@ use grpo_lambda_grade::{Extraction, Gold};
 use stories::{STORIES, Story, StoryRng};
 
 use crate::input::prompt::RenderedPrompt;
-use crate::input::tokens::{ModelTokenizer, PromptTokens, TokenError};
+use crate::input::tokens::{ModelTokenizer, TextTokens, TokenError};
 
 /// Parts of the problem space that share no problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -149,7 +149,7 @@ impl Problem {
     }
 
     /// The prompt as token ids.
-    pub fn encode(&self, tokens: &ModelTokenizer) -> Result<PromptTokens, TokenError> {
+    pub fn encode(&self, tokens: &ModelTokenizer) -> Result<TextTokens, TokenError> {
         tokens.rendered(&RenderedPrompt { text: self.prompt.clone(), special_tokens: self.special_tokens })
     }
 }

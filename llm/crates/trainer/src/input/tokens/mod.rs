@@ -54,16 +54,16 @@ pub enum TokenError {
     Encode { text: String, problem: String },
 }
 
-/// Token ids of a prompt.
+/// Token ids of a prompt or of a target response, encoded once.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct PromptTokens(Vec<u32>);
+pub struct TextTokens(Vec<u32>);
 
-impl PromptTokens {
+impl TextTokens {
     /// A prompt given as ids, for a model with `vocab_size` embeddings.
-    pub fn from_ids(ids: Vec<u32>, vocab_size: usize) -> Result<PromptTokens, TokenError> {
+    pub fn from_ids(ids: Vec<u32>, vocab_size: usize) -> Result<TextTokens, TokenError> {
         match ids.iter().find(|&&id| id as usize >= vocab_size) {
             Some(&id) => Err(TokenError::UnknownId { id, vocab_size }),
-            None => Ok(PromptTokens(ids)),
+            None => Ok(TextTokens(ids)),
         }
     }
 
@@ -272,20 +272,20 @@ impl ModelTokenizer {
     }
 
     /// A prompt, with the special tokens that the tokenizer puts around a text (a leading BOS, for example).
-    pub fn prompt(&self, text: &str) -> Result<PromptTokens, TokenError> {
-        self.encode(text, true).map(PromptTokens)
+    pub fn prompt(&self, text: &str) -> Result<TextTokens, TokenError> {
+        self.encode(text, true).map(TextTokens)
     }
 
     /// A prompt that a template wrote; special tokens are put around it only where the template leaves that to the tokenizer.
-    pub fn rendered(&self, prompt: &RenderedPrompt) -> Result<PromptTokens, TokenError> {
-        self.encode(&prompt.text, prompt.special_tokens).map(PromptTokens)
+    pub fn rendered(&self, prompt: &RenderedPrompt) -> Result<TextTokens, TokenError> {
+        self.encode(&prompt.text, prompt.special_tokens).map(TextTokens)
     }
 
     /// A target response: the text's ids, then the end token.
-    pub fn target(&self, text: &str) -> Result<Vec<u32>, TokenError> {
+    pub fn target(&self, text: &str) -> Result<TextTokens, TokenError> {
         let mut ids = self.encode(text, false)?;
         ids.push(self.eos[0]);
-        Ok(ids)
+        Ok(TextTokens(ids))
     }
 
     /// The text of ids, without special tokens: for graders, logs and people.

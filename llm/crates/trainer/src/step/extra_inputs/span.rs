@@ -31,7 +31,7 @@ impl ResponseSpan {
     /// ```
     /// use grpo_lambda_trainer::{input::tokens::ModelTokenizer, step::extra_inputs::ResponseSpan};
     /// let tokens = ModelTokenizer::tiny();
-    /// let ids = tokens.target("3*4=12\n\\boxed{12}").unwrap(); // 7 tokens, `\boxed`, `{`, 1, 2, `}`, end
+    /// let ids = tokens.target("3*4=12\n\\boxed{12}").unwrap().ids().to_vec(); // 7 tokens, `\boxed`, `{`, 1, 2, `}`, end
     /// assert_eq!(ResponseSpan::find(&tokens, &ids).unwrap(), Some(ResponseSpan { reasoning: 7, answer: 9..11 }));
     /// assert_eq!(ResponseSpan::find(&tokens, &ids[..9]).unwrap(), None); // the box is open
     /// ```

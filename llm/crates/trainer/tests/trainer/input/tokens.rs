@@ -72,8 +72,8 @@ fn bad_directories_are_refused_with_the_file_and_the_reason() {
 fn a_target_ends_with_the_end_token_and_has_its_text() {
     let tokens = ModelTokenizer::tiny();
     let target = tokens.target("3*4=12\n\\boxed{12}").expect("plain text");
-    assert_eq!(*target.last().expect("tokens"), tokens.eos()[0]);
-    assert_eq!(tokens.text(&target).expect("decodes"), "3*4=12\n\\boxed{12}");
+    assert_eq!(*target.ids().last().expect("tokens"), tokens.eos()[0]);
+    assert_eq!(tokens.text(target.ids()).expect("decodes"), "3*4=12\n\\boxed{12}");
 }
 
 /// The shipped tokenizer as a stranger's, with one part replaced and a model of this context, under small limits.

@@ -18,12 +18,12 @@ fn every_problem_is_whole_words_round_trips_and_is_short() {
                     let prompt = tokenizer.prompt(&problem.prompt).expect("encodes");
                     let target = tokenizer.target(&problem.solution).expect("encodes");
                     assert_eq!(tokenizer.text(prompt.ids()).expect("decodes"), problem.prompt);
-                    assert_eq!(tokenizer.text(&target).expect("decodes"), problem.solution);
-                    for &id in prompt.ids().iter().chain(&target) {
+                    assert_eq!(tokenizer.text(target.ids()).expect("decodes"), problem.solution);
+                    for &id in prompt.ids().iter().chain(target.ids()) {
                         assert!(id != unknown && !letter(id), "token {id} in {problem:?}");
                     }
                     longest_prompt = longest_prompt.max(prompt.ids().len());
-                    longest_solution = longest_solution.max(target.len());
+                    longest_solution = longest_solution.max(target.ids().len());
                 }
             }
         }

@@ -112,7 +112,7 @@ fn mean_update_is_the_gradient(words: &[&str], least_cosine: f64, factor: f64) {
     let prompts: Vec<TrainingPrompt> =
         (0..).zip(&problems).map(|(n, p)| training_prompt(&tokens, n, p)).collect();
     let answers: Vec<Vec<u32>> =
-        problems.iter().map(|p| tokens.target(&p.solution).unwrap()[..4].to_vec()).collect();
+        problems.iter().map(|p| tokens.target(&p.solution).unwrap().ids()[..4].to_vec()).collect();
     let parts = Parts::new(&[&["seed=7", "rl.max_new_tokens=4"][..], words].concat());
     let config = &parts.config;
 

@@ -378,7 +378,7 @@ fn no_more_completions_are_decoded_at_a_time_than_responses_or_slots() {
 #[test]
 fn steps_start_after_lines_and_after_every_so_many_unsure_tokens() {
     let tokens = ModelTokenizer::tiny();
-    let ids = |text: &str| tokens.target(text).unwrap();
+    let ids = |text: &str| tokens.target(text).unwrap().ids().to_vec();
     let lines = ids("1+2=3\n4\n");
     let response = SampledResponse {
         logps: vec![-1.0; lines.len()],

@@ -44,7 +44,7 @@ const TEXTS: [&str; 4] =
 
 fn responses() -> Vec<Vec<u32>> {
     let tokens = ModelTokenizer::tiny();
-    TEXTS.map(|text| tokens.target(text).expect("encodes")).to_vec()
+    TEXTS.map(|text| tokens.target(text).expect("encodes").ids().to_vec()).to_vec()
 }
 
 fn items(responses: &[Vec<u32>]) -> Vec<InputFields<'_>> {
@@ -277,7 +277,7 @@ fn scores_have_the_same_bits_in_any_micro_batch_next_to_anyone_and_with_any_numb
 /// A group of the test responses, and a response without a box, with these rewards.
 fn group(rewards: [Option<f64>; 5]) -> Group {
     let mut all = responses();
-    all.push(ModelTokenizer::tiny().target("1+2=3").expect("encodes"));
+    all.push(ModelTokenizer::tiny().target("1+2=3").expect("encodes").ids().to_vec());
     let response = |(tokens, reward): (Vec<u32>, Option<f64>)| Response {
         old_logps: vec![-1.0; tokens.len()],
         tokens,

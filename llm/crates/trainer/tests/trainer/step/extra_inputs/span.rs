@@ -4,7 +4,7 @@ use std::ops::Range;
 
 fn parts(text: &str) -> Option<[String; 4]> {
     let tokens = ModelTokenizer::tiny();
-    let ids = tokens.target(text).expect("encodes");
+    let ids = tokens.target(text).expect("encodes").ids().to_vec();
     let span = ResponseSpan::find(&tokens, &ids).expect("decodes")?;
     let text = |range: Range<usize>| tokens.text(&ids[range]).expect("decodes");
     let ResponseSpan { reasoning, answer } = span;
@@ -30,7 +30,7 @@ fn the_last_closed_box_is_the_answer_and_what_opens_it_concludes() {
 #[test]
 fn a_cut_off_response_without_its_closing_brace_has_no_answer() {
     let tokens = ModelTokenizer::tiny();
-    let ids = tokens.target("1+2=3\n\\boxed{3}").expect("encodes");
+    let ids = tokens.target("1+2=3\n\\boxed{3}").expect("encodes").ids().to_vec();
     let found: Vec<bool> =
         (0..=ids.len()).map(|n| ResponseSpan::find(&tokens, &ids[..n]).expect("decodes").is_some()).collect();
     assert_eq!(found.iter().filter(|f| **f).count(), 2, "the closing brace and the end token");
