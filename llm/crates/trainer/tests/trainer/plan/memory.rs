@@ -25,9 +25,14 @@ const STEP: StepShape = StepShape {
     stems: None,
 };
 
+/// Bytes of a saved optimiser, its count of steps apart.
+fn state_bytes(saved: &[u8]) -> usize {
+    let file = safetensors::SafeTensors::deserialize(saved).expect("its own");
+    file.iter().filter(|(name, _)| *name != "steps").map(|(_, tensor)| tensor.data().len()).sum()
+}
+
 fn model(tied: bool) -> Decoder<f32> {
-    let config = ModelConfig { tie_word_embeddings: tied, ..Qwen2.config(SHAPE) };
-    of_shape(config)
+    of_shape(ModelConfig { tie_word_embeddings: tied, ..Qwen2.config(SHAPE) })
 }
 
 fn of_shape(config: ModelConfig) -> Decoder<f32> {
@@ -91,13 +96,6 @@ fn prefixes_that_others_continue_have_keys_and_values_of_their_own() {
 
 #[test]
 fn the_tape_is_counted_to_the_byte() {
-    let qwen3 = ModelConfig { head_dim: 12, ..Qwen3.config(SHAPE) };
-    for model in [model(true), of_shape(qwen3), of_shape(Olmo2.config(SHAPE))] {
-        count_tape(&model);
-    }
-}
-
-fn count_tape(model: &Decoder<f32>) {
     let mut rows = Rows::new();
     let (mut tokens, mut scored) = (0, 0);
     rows.share(&[7; 35]);
@@ -106,10 +104,13 @@ fn count_tape(model: &Decoder<f32>) {
         tokens += len;
         scored += len - from;
     }
-    for recompute in [false, true] {
-        let (_, tape) =
-            model.forward(&rows, ForwardOptions { recompute, ..ForwardOptions::default() }).expect("fits");
-        assert_eq!(tape.bytes(), tape_bytes(model.config(), tokens, 35, scored, recompute));
+    let qwen3 = ModelConfig { head_dim: 12, ..Qwen3.config(SHAPE) };
+    for model in [model(true), of_shape(qwen3), of_shape(Olmo2.config(SHAPE))] {
+        for recompute in [false, true] {
+            let options = ForwardOptions { recompute, ..ForwardOptions::default() };
+            let (_, tape) = model.forward(&rows, options).expect("fits");
+            assert_eq!(tape.bytes(), tape_bytes(model.config(), tokens, 35, scored, recompute));
+        }
     }
 }
 
@@ -141,8 +142,7 @@ fn gradients_and_optimiser_are_as_large_as_said() {
         let initial = model.parameters().iter().map(|(n, t)| (n.clone(), t.data.clone()));
         let saved = grpo_lambda_decoder::optim::AdamW::new(Default::default(), initial.collect::<Vec<_>>())
             .to_bytes();
-        let file = safetensors::SafeTensors::deserialize(&saved).expect("its own");
-        let state: usize = file.iter().filter(|(n, _)| *n != "steps").map(|(_, t)| t.data().len()).sum();
+        let state = state_bytes(&saved);
         assert_eq!(bytes("optimiser"), state);
         let mut gradients = Gradients::<f32>::new(model.config(), |_| true);
         let read: usize = gradients.parameters().values().map(|t| t.data.len()).sum();
@@ -164,8 +164,7 @@ fn a_critic_holds_what_is_said() {
         let critic = Critic::new(model.config(), model.parameters().clone(), Default::default());
         let mut saved = Vec::new();
         critic.expect("it fits").write(&mut saved).expect("memory takes it");
-        let file = safetensors::SafeTensors::deserialize(&saved).expect("its own");
-        let optimiser: usize = file.iter().filter(|(n, _)| *n != "steps").map(|(_, t)| t.data().len()).sum();
+        let optimiser = state_bytes(&saved);
         // The output matrix is the embedding, or nothing trains it.
         let gradients = bytes("gradients") - if tied { 0 } else { 4 * 67 * 48 };
         assert_eq!(bytes("critic"), bytes("weights") + bytes("packed weights") + gradients + optimiser);
@@ -186,8 +185,7 @@ fn an_adapter_holds_what_its_engine_holds() {
     let mut engine = CpuEngine::new(model, setup).expect("it fits");
     let mut saved = Vec::new();
     engine.write_optimiser(&mut saved).expect("on the CPU");
-    let file = safetensors::SafeTensors::deserialize(&saved).expect("its own");
-    let state: usize = file.iter().filter(|(n, _)| *n != "steps").map(|(_, t)| t.data().len()).sum();
+    let state = state_bytes(&saved);
     assert_eq!(bytes("optimiser"), state);
     let adapted: usize = engine.gradients().parameters().values().map(|t| t.data.len()).sum();
     assert_eq!(

@@ -20,6 +20,13 @@ fn run(dir: &tempfile::TempDir, name: &str) -> PathBuf {
     path
 }
 
+/// A finished run in a directory that lives as long as the test.
+fn finished() -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = run(&dir, "run");
+    (dir, path)
+}
+
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("writable");
     for entry in fs::read_dir(from).expect("readable") {
@@ -83,8 +90,7 @@ fn a_checkpoint_of_another_run_that_is_in_the_way_is_put_aside() {
 
 #[test]
 fn a_lost_number_is_asked_for_where_there_are_checkpoints_and_drawn_where_there_are_none() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let path = run(&dir, "run");
+    let (dir, path) = finished();
     let id = fs::read_to_string(path.join(claim::ID)).expect("readable");
     fs::remove_file(path.join(claim::ID)).expect("writable");
     refused(&path, &["run/id: missing", "step-00000007 says is", id.trim()]);
@@ -127,8 +133,7 @@ fn no_flipped_bit_of_a_manifest_is_followed() {
 
 #[test]
 fn a_manifest_that_names_files_elsewhere_is_none() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let path = run(&dir, "run");
+    let (_dir, path) = finished();
     let id = claim::read_id(&Disk::default(), &path).expect("readable").expect("written");
     let directory = path.join("checkpoints/step-00000009");
     fs::create_dir(&directory).expect("writable");
@@ -153,8 +158,7 @@ fn a_manifest_that_names_files_elsewhere_is_none() {
 #[test]
 fn a_log_that_was_changed_is_named_and_no_log_is_cut() {
     for name in ["metrics.csv", "metrics.jsonl", "samples.jsonl", "timing.csv", EVENTS] {
-        let dir = tempfile::tempdir().expect("a directory");
-        let path = run(&dir, "run");
+        let (_dir, path) = finished();
         let log = path.join(name);
         let mut bytes = fs::read(&log).expect("readable");
         let middle = bytes.len() / 2;
@@ -174,8 +178,7 @@ fn a_log_that_was_changed_is_named_and_no_log_is_cut() {
 
 #[test]
 fn a_run_with_only_damaged_checkpoints_keeps_its_logs() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let path = run(&dir, "run");
+    let (dir, path) = finished();
     for step in ["step-00000006", "step-00000007"] {
         fs::write(path.join("checkpoints").join(step).join("state.bin"), "x").expect("writable");
     }
@@ -197,8 +200,7 @@ fn a_run_whose_checkpoints_are_gone_is_not_begun_again_over_its_logs() {
         (&[], "metrics.csv"),
     ];
     for (left, named) in cases {
-        let dir = tempfile::tempdir().expect("a directory");
-        let path = run(&dir, "run");
+        let (dir, path) = finished();
         let mut open = RunDir::open(&path, &config(&[]), COLUMNS).expect("its own").run;
         open.settle(Some(Best { step: 6, accuracy: 0.5 })).expect("written");
         // More rows than come before a first checkpoint, in supervised learning and one evaluation.
@@ -259,8 +261,7 @@ fn a_log_or_lock_that_is_removed_or_replaced_under_way_ends_the_run_and_the_next
 
 #[test]
 fn marks_of_the_end_and_of_the_best_are_protected() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let path = run(&dir, "run");
+    let (_dir, path) = finished();
     let mut open = RunDir::open(&path, &config(&[]), COLUMNS).expect("its own").run;
     open.settle(Some(Best { step: 6, accuracy: 0.5 })).expect("written");
     open.end(7).expect("written");
@@ -381,8 +382,7 @@ fn a_flipped_bit_of_a_named_checkpoint_or_of_its_parts_is_refused_by_name() {
 
 #[test]
 fn a_flipped_bit_of_a_log_is_refused_as_far_as_the_run_vouches_for_it() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let path = run(&dir, "run");
+    let (dir, path) = finished();
     let mut open = RunDir::open(&path, &config(&[]), COLUMNS).expect("its own").run;
     open.end(7).expect("written");
     drop(open);
