@@ -2,6 +2,8 @@
 
 use grpo_lambda_stats::{Interval, holm, paired_permutation, t_interval};
 
+use crate::study::Comparison;
+
 /// The scores of a method minus those of another, by seed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
@@ -44,6 +46,20 @@ impl Difference {
     }
 }
 
+/// A comparison with what its runs give.
+#[derive(Clone, Debug)]
+pub struct Compared {
+    pub pair: Comparison,
+    pub difference: Difference,
+}
+
+impl Compared {
+    /// The difference of a method from another.
+    pub fn find<'a>(all: &'a [Compared], method: &str, with: &str) -> Option<&'a Difference> {
+        all.iter().find(|c| c.pair.method == method && c.pair.with == with).map(|c| &c.difference)
+    }
+}
+
 /// Corrects the p-values of a family by Holm. `planned` differences count in it; those that are not there yet have p = 1.
 pub fn correct<'a>(family: impl IntoIterator<Item = &'a mut Difference>, planned: usize) {
     let mut family: Vec<&mut Difference> = family.into_iter().collect();
@@ -59,6 +75,18 @@ pub enum Verdict {
     Lower,
     Equivalent,
     Inconclusive,
+}
+
+impl Verdict {
+    /// Its name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Higher => "higher",
+            Verdict::Lower => "lower",
+            Verdict::Equivalent => "equivalent",
+            Verdict::Inconclusive => "inconclusive",
+        }
+    }
 }
 
 #[cfg(test)]

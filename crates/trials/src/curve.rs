@@ -12,11 +12,13 @@ pub struct Point {
     pub accuracy: f64,
 }
 
-/// The exams of a run in their order; in a file `tokens:accuracy` of each, with four decimals. A share of variance, which
-/// may be below 0, stands in the place of accuracy in [`Trial::explained`](crate::Trial::explained).
+/// The exams of a run in their order; in a file `tokens:accuracy` of each, with four decimals.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
-pub struct Curve(pub Vec<Point>);
+pub struct Curve<const SIGNED: bool = false>(pub Vec<Point>);
+
+/// Shares of variance that something explains, which may be below 0, in the place of accuracies.
+pub type Shares = Curve<true>;
 
 impl Curve {
     /// The mean accuracy over the first `budget` tokens: the area under straight lines between exams, over `budget`.
@@ -44,7 +46,7 @@ impl Curve {
     }
 }
 
-impl fmt::Display for Curve {
+impl<const SIGNED: bool> fmt::Display for Curve<SIGNED> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, point) in self.0.iter().enumerate() {
             let between = if i == 0 { "" } else { " " };
@@ -54,21 +56,22 @@ impl fmt::Display for Curve {
     }
 }
 
-impl From<Curve> for String {
-    fn from(curve: Curve) -> String {
+impl<const SIGNED: bool> From<Curve<SIGNED>> for String {
+    fn from(curve: Curve<SIGNED>) -> String {
         curve.to_string()
     }
 }
 
 /// A text that is no curve.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("curve: {0:?} is no exam; it must be `tokens:accuracy` with rising tokens")]
+#[error("curve: {0:?} is no exam; it must be `tokens:accuracy` with rising tokens and an accuracy of 0 to 1")]
 pub struct CurveError(String);
 
-impl FromStr for Curve {
+impl<const SIGNED: bool> FromStr for Curve<SIGNED> {
     type Err = CurveError;
 
-    fn from_str(text: &str) -> Result<Curve, CurveError> {
+    fn from_str(text: &str) -> Result<Self, CurveError> {
+        let is_share = |x: &f64| *x <= 1.0 && (SIGNED || *x >= 0.0);
         let mut points: Vec<Point> = Vec::new();
         for word in text.split_whitespace() {
             let refused = || CurveError(word.to_owned());
@@ -76,7 +79,7 @@ impl FromStr for Curve {
             let number = |text: &str| text.parse::<f64>().ok().filter(|x| x.is_finite());
             let point = Point {
                 tokens: number(tokens).filter(|x| *x >= 0.0).ok_or_else(refused)?,
-                accuracy: number(accuracy).filter(|x| *x <= 1.0).ok_or_else(refused)?,
+                accuracy: number(accuracy).filter(is_share).ok_or_else(refused)?,
             };
             if points.last().is_some_and(|before| before.tokens >= point.tokens) {
                 return Err(refused());
@@ -87,10 +90,10 @@ impl FromStr for Curve {
     }
 }
 
-impl TryFrom<String> for Curve {
+impl<const SIGNED: bool> TryFrom<String> for Curve<SIGNED> {
     type Error = CurveError;
 
-    fn try_from(text: String) -> Result<Curve, CurveError> {
+    fn try_from(text: String) -> Result<Self, CurveError> {
         text.parse()
     }
 }
@@ -115,7 +118,7 @@ mod tests {
         assert_eq!(curve.mean_to(201.0), None);
         close(Some(curve.mean_with_nothing_after(400.0)), 80.0 / 400.0);
         close(Some(curve.mean_with_nothing_after(150.0)), (30.0 + 22.5) / 150.0);
-        assert_eq!(Curve::default().mean_to(1.0), None);
+        assert_eq!("".parse::<Curve>().expect("no exam").mean_to(1.0), None);
         // One that stays where it is has its level as its mean, however far apart the exams are.
         close("0:0.7 3:0.7 1000:0.7".parse::<Curve>().expect("a curve").mean_to(500.0), 0.7);
     }
@@ -125,9 +128,12 @@ mod tests {
         let text = "0:0.0703 49050:0.1621 95625:1.0000";
         let curve: Curve = text.parse().expect("a curve");
         assert_eq!(curve.to_string(), text);
-        for wrong in ["1", "0:0.1 x:0.2", "0:0.1 0:0.2", "5:0.1 4:0.2", "0:1.5", "0:NaN", "-1:0.5"] {
+        for wrong in ["1", "0:0.1 x:0.2", "0:0.1 0:0.2", "5:0.1 4:0.2", "0:1.5", "0:NaN", "-1:0.5", "0:-0.1"]
+        {
             let refused = wrong.parse::<Curve>().expect_err(wrong).to_string();
             assert!(refused.starts_with("curve: \""), "{refused}");
         }
+        // A share of variance may be below 0, and no more than all of it is explained.
+        assert!("0:-0.5".parse::<Shares>().is_ok() && "0:1.5".parse::<Shares>().is_err());
     }
 }

@@ -16,7 +16,7 @@ mod curve;
 mod study;
 mod trial;
 
-pub use compare::{Difference, Verdict, correct};
-pub use curve::{Curve, CurveError, Point};
+pub use compare::{Compared, Difference, Verdict, correct};
+pub use curve::{Curve, CurveError, Point, Shares};
 pub use study::{Comparison, Gate, Method, Seeds, Study, StudyError};
 pub use trial::{End, Rows, Stage, Trial, chosen};

@@ -3,8 +3,8 @@
 use grpo_lambda_stats::mean;
 use serde::{Deserialize, Serialize};
 
-use crate::compare::Difference;
-use crate::curve::Curve;
+use crate::compare::{Compared, Difference};
+use crate::curve::{Curve, Shares};
 use crate::study::{Comparison, Study};
 
 /// The purpose of a run.
@@ -48,7 +48,7 @@ pub struct Trial {
     /// Every exam.
     pub curve: Curve,
     /// The share of the variance of returns that the critic explained, the mean of the steps since the exam before.
-    pub explained: Curve,
+    pub explained: Shares,
 }
 
 impl Trial {
@@ -115,10 +115,11 @@ impl<'a, S> Rows<'a, S> {
         Difference::new(&self.scores(&pair.method)?, &self.scores(&pair.with)?, self.study.level)
     }
 
-    /// True if every comparison of the gate is above 0 with its whole interval; none before its runs are there.
-    pub fn passes_gate(&self) -> Option<bool> {
-        let differences = self.study.gate.better.iter().map(|pair| self.difference(pair));
-        Some(differences.collect::<Option<Vec<_>>>()?.iter().all(|d| d.interval.low > 0.0))
+    /// These comparisons, once all runs of all of them are there.
+    pub fn compared(&self, pairs: &[Comparison]) -> Option<Vec<Compared>> {
+        let compared =
+            |pair: &Comparison| Some(Compared { pair: pair.clone(), difference: self.difference(pair)? });
+        pairs.iter().map(compared).collect()
     }
 }
 
@@ -171,9 +172,9 @@ mod tests {
         let difference = rows.difference(&study.comparisons[0]).expect("all runs");
         let want = [0.1, 0.09, 0.11];
         assert!(difference.values.iter().zip(want).all(|(d, w)| (d - w).abs() < 1e-12), "{difference:?}");
-        assert_eq!(rows.passes_gate(), Some(true));
+        assert_eq!(rows.compared(&study.gate.better).map(|all| all.len()), Some(1));
         let fewer = Rows { study: &study, trials: &trials[..7] };
-        assert!(fewer.difference(&study.comparisons[0]).is_none() && fewer.passes_gate().is_none());
+        assert!(fewer.compared(&study.comparisons).is_none());
     }
 
     #[test]

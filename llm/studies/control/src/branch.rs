@@ -25,8 +25,7 @@ use serde::de::DeserializeOwned;
 use super::chain::run::{Start, configured};
 use super::chain::setup::Setup as Chain;
 use super::course::Course;
-use super::exam::greedy;
-use super::lab::{Lab, LabError, Optimiser, ProtocolError};
+use super::lab::{Lab, LabError, ProtocolError};
 use super::trials::complete;
 pub use noise::noise;
 
@@ -105,6 +104,21 @@ fn read_study<S: DeserializeOwned>(path: &Path, like: &'static str) -> Result<St
     })
 }
 
+/// What this protocol takes from one on addition, whose program is in the history of the repository.
+#[derive(Deserialize)]
+struct Addition {
+    version: u32,
+    settings: Vec<String>,
+}
+
+impl Addition {
+    fn read(path: &Path) -> Result<Addition, ProtocolError> {
+        const LIKE: &str = "systematic.toml";
+        let text = ProtocolError::read(path, LIKE)?;
+        toml::from_str(&text).map_err(|e| ProtocolError::fields(path, &text, LIKE, &e))
+    }
+}
+
 /// The error in what a field of the protocol names.
 fn within(path: &Path, field: String, source: LabError) -> ProtocolError {
     ProtocolError::Field { path: path.to_owned(), field, source: Box::new(source) }
@@ -123,7 +137,7 @@ fn read_others(path: &Path, study: &Study<Setup>) -> Result<Study<Chain>, Protoc
         move |source: ProtocolError| within(path, field, source.into())
     };
     let chain: Study<Chain> = read_study(&named(on_chain), "chain_6.toml").map_err(failed("chain"))?;
-    let addition = super::study::read(&named(on_addition)).map_err(failed("addition"))?;
+    let addition = Addition::read(&named(on_addition)).map_err(failed("addition"))?;
     for (task, own, found) in
         [("chain", on_chain, chain.version), ("addition", on_addition, addition.version)]
     {
@@ -132,7 +146,7 @@ fn read_others(path: &Path, study: &Study<Setup>) -> Result<Study<Chain>, Protoc
             return refused(&format!("{task}.version"), own.version.to_string(), why);
         }
     }
-    if let Some(word) = addition.settings()[0].iter().find(|word| !word.starts_with("rl.")) {
+    if let Some(word) = addition.settings.iter().find(|word| !word.starts_with("rl.")) {
         let why = format!("has {word}, which no run here takes; name a file whose settings are all rl.*");
         return refused("addition.protocol", on_addition.protocol.display().to_string(), why);
     }
@@ -181,7 +195,7 @@ impl Branch {
             Task::Addition => {
                 let mut study = self.study.clone();
                 study.budget = study.setup.addition.budget.unwrap_or(study.budget);
-                let lab = |seed| Lab::of_seed(seed, [&self.overrides, &[]]);
+                let lab = |seed| Lab::of_seed(seed, &self.overrides);
                 complete(&study, to, lab, |lab, method, rate| self.add(lab, (method, study.budget), rate))
             }
             Task::Chain => {
@@ -208,12 +222,12 @@ impl Branch {
             warmup: rl.warmup,
             prompts: &|step| Ok(session.prompts(step * prompts..(step + 1) * prompts)?),
             credit: &|_, _| Ok(()),
-            exam: &|engine, _| Ok(greedy(lab, engine)?[0]),
+            exam: &|engine, _| lab.accuracy(engine),
         };
         let (name, start_steps) = (method.name.clone(), session.config.sft.steps);
         let trial = Trial { method: name, rate, seed, start_steps, ..Trial::default() };
         let critic = session.settings.critic.is_some();
-        course.run(&mut lab.engine_with(Optimiser::AdamW, None, critic)?.0, trial, |_, _| ())
+        course.run(&mut lab.engine(critic)?, trial, |_, _| ())
     }
 
     /// The settings of a method's steps on CHAIN: those of the start, with the sampler and the critic of the method.

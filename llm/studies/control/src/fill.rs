@@ -74,11 +74,18 @@ pub(crate) fn fill<W, S>(
 mod tests {
     use super::*;
 
+    #[derive(Default, serde::Serialize)]
+    struct Row {
+        seed: u64,
+        part: String,
+        value: f64,
+    }
+
     #[test]
     fn only_what_is_missing_runs_and_an_error_ends_it() {
         let folder = tempfile::tempdir().expect("a folder");
-        let results =
-            Results::open(&folder.path().join("rows.csv"), "x", &["seed", "part", "value"], 2).expect("new");
+        let path = folder.path().join("rows.csv");
+        let results = Results::open::<Row>(&path, "x", 2).expect("new");
         let key = |seed: u64, part: &str| vec![(seed as usize).into(), part.into()];
         let jobs =
             |seed| ["a", "b"].map(|part| Job::one(key(seed, part), (seed, part))).into_iter().collect();
@@ -88,7 +95,7 @@ mod tests {
             Ok(seed as f64)
         };
         let run = |start: &f64, (seed, part): &(u64, &str)| match (seed, *part) {
-            (3, "b") => Err(LabError::NotFinite { step: 7 }),
+            (3, "b") => Err(LabError::NoRate { file: "x".to_owned(), method: "b".to_owned() }),
             _ => Ok(vec![[key(*seed, part), vec![(*start).into()]].concat()]),
         };
         results.add([key(1, "a"), vec![9.0.into()]].concat()).expect("written");
@@ -98,7 +105,7 @@ mod tests {
         assert_eq!(starts.load(Ordering::Relaxed), 2);
         assert!(fill(&results, &[3], jobs, start, run).is_err());
         // The row of before is kept, and the row of before the error is there.
-        let text = std::fs::read_to_string(folder.path().join("rows.csv")).expect("written");
+        let text = std::fs::read_to_string(&path).expect("written");
         let rows: Vec<&str> = text.lines().skip(2).collect();
         assert_eq!(rows, ["1,a,9", "1,b,1", "2,a,2", "2,b,2", "3,a,3"]);
     }

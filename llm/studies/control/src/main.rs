@@ -1,7 +1,6 @@
-//! Controlled experiments on a small transformer: `cargo run --release -p grpo-lambda-control --
-//! study PROTOCOL FILE [key=value ..]`, `chain FILE`, `branch PROTOCOL addition|chain FILE`, or `noise PROTOCOL
-//! addition|chain FILE SEEDS` and `quality FILE CHAIN_FILE SEEDS`, which measure the updates of a protocol's and of
-//! CHAIN's methods on so many seeds.
+//! Controlled experiments on a small transformer: `cargo run --release -p grpo-lambda-control -- chain FILE`,
+//! `branch PROTOCOL addition|chain FILE`, or `noise PROTOCOL addition|chain FILE SEEDS` and `quality FILE CHAIN_FILE
+//! SEEDS`, which measure the updates of a protocol's and of CHAIN's methods on so many seeds.
 //!
 //! The file is written row by row, and the same command goes on where it was stopped. `RAYON_NUM_THREADS` seeds are
 //! under way at a time.
@@ -9,19 +8,16 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use grpo_lambda_control::{LabError, branch, chain, study};
+use grpo_lambda_control::{LabError, branch, chain};
 
-const USAGE: &str = "usage: grpo-lambda-control study PROTOCOL FILE [key=value ..], or chain FILE, or branch PROTOCOL \
-                     addition|chain FILE, or noise PROTOCOL addition|chain FILE SEEDS, or quality FILE CHAIN_FILE SEEDS";
+const USAGE: &str = "usage: grpo-lambda-control chain FILE, or branch PROTOCOL addition|chain FILE, \
+                     or noise PROTOCOL addition|chain FILE SEEDS, or quality FILE CHAIN_FILE SEEDS";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["chain", file] => ended(chain::run(Path::new(file))),
-        ["study", protocol, file, overrides @ ..] => {
-            ended(study::run(Path::new(protocol), Path::new(file), overrides))
-        }
         ["branch", protocol, task, file] => match branch::Task::named(task) {
             Some(task) => ended(branch::run(Path::new(protocol), task, Path::new(file))),
             None => refused(&format!("{task}: no task of a protocol; {USAGE}")),

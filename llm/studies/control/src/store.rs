@@ -1,6 +1,5 @@
 //! [`Results`]: the rows of an experiment in a CSV file, the first columns of which say whose they are.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -24,9 +23,6 @@ pub enum StoreFileError {
     Text { path: PathBuf },
 }
 
-/// The numbers of a run by their columns.
-pub(crate) type Cells = BTreeMap<&'static str, Cell>;
-
 /// Results that are there, and where further ones go.
 #[derive(Debug)]
 pub(crate) struct Results {
@@ -41,25 +37,23 @@ pub(crate) fn cells_of<R: Serialize>(row: &R) -> Vec<Cell> {
     Table::from_rows([row]).rows.remove(0)
 }
 
-/// The program in the first line of a file. What follows it says whose the rows are: the program was called
-/// otherwise when the first files were written.
+/// The program in the first line of a file. What follows it says whose the rows are.
 const PROGRAM: &str = "cargo run --release -p grpo-lambda-control";
 
-/// The words of a command line after its program. `study` was `rates` when the first files were written.
-fn words(command: &str) -> String {
-    let words = command.split_once(" -- ").map_or("", |(_, words)| words);
-    words.strip_prefix("rates ").map_or(words.to_owned(), |rest| format!("study {rest}"))
+/// The words of a command line after its program.
+fn words(command: &str) -> &str {
+    command.split_once(" -- ").map_or("", |(_, words)| words)
 }
 
 impl Results {
-    /// Opens the file of the results of these words of a command; the first `keys` columns say whose a row is.
-    pub(crate) fn open(
+    /// Opens the file of the results of these words of a command. Its rows have the fields of `R`, the first `keys` of
+    /// which say whose a row is.
+    pub(crate) fn open<R: Serialize + Default>(
         path: &Path,
         own: &str,
-        columns: &[&str],
         keys: usize,
     ) -> Result<Results, StoreFileError> {
-        let mut table = Table::new(columns);
+        let mut table = Table { rows: Vec::new(), ..Table::from_rows([R::default()]) };
         if let Some(bytes) = Disk::default().read(path)? {
             let text =
                 String::from_utf8(bytes).map_err(|_| StoreFileError::Text { path: path.to_owned() })?;
@@ -67,13 +61,13 @@ impl Results {
             if words(&written) != own {
                 let (path, expected) = (path.to_owned(), own.to_owned());
                 let words = words(&written);
-                let found = if words.is_empty() { written } else { words };
+                let found = if words.is_empty() { &written } else { words }.to_owned();
                 return Err(StoreFileError::Command { path, found, expected });
             }
             let old = Table::from_csv(&text)
                 .map_err(|source| StoreFileError::Table { path: path.to_owned(), source })?;
             if old.columns != table.columns {
-                let (found, expected) = (old.columns.join(","), columns.join(","));
+                let (found, expected) = (old.columns.join(","), table.columns.join(","));
                 return Err(StoreFileError::Columns { path: path.to_owned(), found, expected });
             }
             table = old;
@@ -95,27 +89,9 @@ impl Results {
         self.table().rows.iter().any(|row| same(&row[..self.keys], key))
     }
 
-    /// The number in a column of the row of this key; none without the row, or where it has no number.
-    pub(crate) fn number(&self, key: &[Cell], column: &str) -> Option<f64> {
-        let table = self.table();
-        let column = table.column(column)?;
-        table.rows.iter().find(|row| same(&row[..self.keys], key))?[column].number()
-    }
-
     /// The rows, by the names of their columns.
     pub(crate) fn rows<R: DeserializeOwned>(&self) -> Result<Vec<R>, StoreFileError> {
         self.table().to_rows().map_err(|source| StoreFileError::Table { path: self.path.clone(), source })
-    }
-
-    /// [`Results::open`] for rows with the fields of `R`.
-    pub(crate) fn open_typed<R: Serialize + Default>(
-        path: &Path,
-        own: &str,
-        keys: usize,
-    ) -> Result<Results, StoreFileError> {
-        let columns = Table::from_rows([R::default()]).columns;
-        let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-        Results::open(path, own, &columns, keys)
     }
 
     /// Adds a row, in the place of one with the same key, and writes the file, rows in the order of their keys.
@@ -146,32 +122,37 @@ fn sortable(cell: &Cell) -> (String, f64) {
 mod tests {
     use super::*;
 
+    #[derive(Default, Serialize)]
+    struct Row {
+        arm: String,
+        rate: f64,
+        value: f64,
+    }
+
     #[test]
     fn rows_are_kept_sorted_and_found_again() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("rows.csv");
-        let open = |command| Results::open(&path, command, &["arm", "rate", "value"], 2);
+        let open = |command| Results::open::<Row>(&path, command, 2);
         let results = open("x noise").expect("new");
         for (arm, rate) in [("b", 0.5), ("a", 1.0 / 3.0), ("a", 0.25)] {
             results.add(vec![arm.into(), rate.into(), 7.0.into()]).expect("written");
         }
         let again = open("x noise").expect("ours");
         assert!(again.has(&["a".into(), (1.0 / 3.0).into()]) && !again.has(&["b".into(), 0.25.into()]));
-        let text = std::fs::read_to_string(&path).expect("there");
         assert_eq!(
-            text,
+            std::fs::read_to_string(&path).expect("there"),
             "# cargo run --release -p grpo-lambda-control -- x noise\narm,rate,value\na,0.25,7\n\
              a,0.333333333333,7\nb,0.5,7\n"
         );
-        assert_eq!(again.number(&["b".into(), 0.5.into()], "value"), Some(7.0));
-        assert_eq!(again.number(&["b".into(), 0.25.into()], "value"), None);
-        assert_eq!(words("x -- rates a.toml FILE"), "study a.toml FILE");
-        // A file of before the program had this name.
-        std::fs::write(&path, text.replace("-p grpo-lambda-control", "--example control")).expect("written");
-        assert!(open("x noise").expect("ours").has(&["a".into(), 0.25.into()]));
         let refused = open("x other").expect_err("another command").to_string();
         assert!(refused.contains("was written by x noise; this is x other"), "{refused}");
-        let other = Results::open(&path, "x noise", &["arm", "value"], 1).expect_err("other columns");
+        #[derive(Default, Serialize)]
+        struct Other {
+            arm: String,
+            value: f64,
+        }
+        let other = Results::open::<Other>(&path, "x noise", 1).expect_err("other columns");
         assert!(other.to_string().contains("the columns must be arm,value"), "{other}");
     }
 }

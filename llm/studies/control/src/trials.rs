@@ -18,13 +18,13 @@ pub(crate) fn complete<S: Sync, T>(
     start: impl Fn(u64) -> Result<T, LabError> + Sync,
     run: impl Fn(&T, &Method, f64) -> Result<Trial, LabError> + Sync,
 ) -> Result<Vec<Trial>, LabError> {
-    let results = Results::open_typed::<Trial>(path, words, Trial::KEYS)?;
+    let results = Results::open::<Trial>(path, words, Trial::KEYS)?;
     let fill_stage = |stage, seeds: &[u64], rates: &(dyn Fn(&Method) -> Vec<f64> + Sync)| {
         let jobs = |seed| {
             let of_method = |method| rates(method).into_iter().map(move |rate| (method, rate));
             let job = |(method, rate): (&'_ Method, f64)| {
                 let trial = Trial { stage, method: method.name.clone(), rate, seed, ..Trial::default() };
-                Job { keys: vec![key(&trial)], what: (method.clone(), rate) }
+                Job::one(key(&trial), (method.clone(), rate))
             };
             study.methods.iter().flat_map(of_method).map(job).collect()
         };
@@ -53,7 +53,7 @@ pub(crate) fn rate<S>(
     method: &Method,
 ) -> Result<f64, LabError> {
     let chosen = Rows { study, trials: &results.rows::<Trial>()? }.chosen(&method.name);
-    chosen.ok_or_else(|| LabError::NoRate { file: path.display().to_string(), arm: method.name.clone() })
+    chosen.ok_or_else(|| LabError::NoRate { file: path.display().to_string(), method: method.name.clone() })
 }
 
 /// The cells that say whose a row is.

@@ -20,8 +20,8 @@ use super::{Branch, Task, named, read};
 use crate::chain::run::{APART, Start, configured};
 use crate::chain::task::Part;
 use crate::fill::{Job, fill};
-use crate::force::{dot, pulled};
-use crate::lab::{Lab, LabError, Optimiser};
+use crate::gradient::{dot, pulled};
+use crate::lab::{Lab, LabError};
 use crate::store::{Results, cells_of};
 
 /// The updates of a method on a seed.
@@ -63,7 +63,7 @@ impl Branch {
         seeds: &[u64],
         draws: u64,
     ) -> Result<Vec<Row>, LabError> {
-        let results = Results::open_typed::<Row>(file, words, 2)?;
+        let results = Results::open::<Row>(file, words, 2)?;
         let jobs = |seed: u64| {
             let job = |m: &Method| Job::one(vec![(seed as usize).into(), m.name.as_str().into()], m.clone());
             self.study.methods.iter().map(job).collect()
@@ -74,7 +74,7 @@ impl Branch {
         };
         match task {
             Task::Addition => {
-                let lab = |seed| Lab::of_seed(seed, [&self.overrides, &[]]);
+                let lab = |seed| Lab::of_seed(seed, &self.overrides);
                 fill(&results, seeds, jobs, lab, |lab, method| {
                     let own =
                         self.adding(lab, method, |e, context, first| measured(e, context, first, draws))?;
@@ -103,7 +103,7 @@ impl Branch {
         let session = self.session(Task::Addition, method, lab.session.config.seed)?;
         let rl = &session.config.rl;
         let critic = session.settings.critic.is_some();
-        let mut engine = lab.engine_with(Optimiser::AdamW, None, critic)?.0;
+        let mut engine = lab.engine(critic)?;
         let prompts = session.prompts(APART..APART + rl.prompts_per_step as u64)?;
         draw(&mut engine, session.context(), (prompts, rl.group_size))
     }
@@ -221,7 +221,7 @@ mod tests {
     fn the_gradient_is_that_of_a_step() {
         let branch = small();
         let seed = branch.study.seeds.evaluation[0];
-        let lab = Lab::of_seed(seed, [&branch.overrides, &[]]).expect("a start");
+        let lab = Lab::of_seed(seed, &branch.overrides).expect("a start");
         for method in &branch.study.methods {
             assert!(branch.adding(&lab, method, compare).expect("a step"), "{}", method.name);
         }

@@ -72,9 +72,9 @@ fn a_step_counts_every_sampled_token_once() {
     let branch = small();
     let counted = |name: &str| {
         let method = branch.study.methods.iter().find(|m| m.name == name).expect("a method");
-        let lab = Lab::of_seed(3, [&branch.overrides, &[]]).expect("a start");
+        let lab = Lab::of_seed(3, &branch.overrides).expect("a start");
         let session = branch.session(Task::Addition, method, 3).expect("a session");
-        let mut engine = lab.engine(Optimiser::AdamW).expect("an engine").0;
+        let mut engine = lab.engine(false).expect("an engine");
         let prompts = session.prompts(0..2).expect("prompts");
         let rollout = session.context().sample(&mut engine, prompts, 8, 0).expect("it samples");
         // Two tokens of a tree are one where the branches have not parted.
@@ -129,7 +129,7 @@ fn a_critic_that_breaks_down_ends_the_run() {
     let mut branch = small();
     branch.study.setup.critic.insert("lr".to_owned(), 1e38.into());
     let method = branch.study.methods.iter().find(|method| method.name == "ppo").expect("there");
-    let lab = Lab::of_seed(3, [&branch.overrides, &[]]).expect("a start");
+    let lab = Lab::of_seed(3, &branch.overrides).expect("a start");
     let trial = branch.add(&lab, (method, 700.0), 0.001).expect("it runs");
     assert_eq!((trial.ended, trial.steps), (End::NotFinite, 0));
 }

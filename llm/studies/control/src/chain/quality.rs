@@ -30,7 +30,7 @@ use super::run::{MEMORY, Start, configured};
 use super::setup::COMMITTED;
 use crate::LabError;
 use crate::fill::{Job, fill};
-use crate::force::{dot, pulled};
+use crate::gradient::{dot, pulled};
 use crate::store::{Results, cells_of};
 use crate::trials::rate;
 
@@ -89,9 +89,9 @@ struct Sums {
 pub fn quality(path: &Path, runs: &Path, seeds: u64) -> Result<(), LabError> {
     let study = &*COMMITTED;
     let words = format!("quality FILE RUNS SEEDS (protocol {})", study.version);
-    let results = Results::open_typed::<Row>(path, &words, 3)?;
+    let results = Results::open::<Row>(path, &words, 3)?;
     let rloo = &study.methods[0];
-    let trials = Results::open_typed::<Trial>(runs, &super::words(study), Trial::KEYS)?;
+    let trials = Results::open::<Trial>(runs, &super::words(study), Trial::KEYS)?;
     let rate = rate(study, runs, &trials, rloo)?;
     let seeds: Vec<u64> = study.seeds.evaluation.iter().copied().take(seeds as usize).collect();
     let key = |seed: u64, place: &str, m: &Method| {

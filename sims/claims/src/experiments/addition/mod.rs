@@ -1,7 +1,7 @@
 //! `addition`: methods on a transformer that learns single-digit addition, each at the learning rate that other seeds choose.
 //!
-//! The runs are recorded: `cargo run --release -p grpo-lambda-control -- study PROTOCOL FILE` trains them, and this claim reads its files.
-//! Each file of `paper/protocols` was written before its runs and says what is measured, at which rates, on which seeds, and when an effect counts as shown.
+//! The runs are recorded, and this claim reads their files. Each file of `paper/protocols` was written before its runs. It names their program and says
+//! what is measured, at which rates, on which seeds, and when an effect counts as shown.
 
 pub(crate) mod shown;
 

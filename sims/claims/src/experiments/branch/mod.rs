@@ -11,7 +11,7 @@ mod updates;
 use crate::experiment::{Context, Experiment, Parts};
 use crate::experiments::chain::judged::Evaluated;
 use crate::experiments::common::record::recorded;
-use grpo_lambda_trials::{Comparison, Difference, Rows, Study, Trial, correct};
+use grpo_lambda_trials::{Compared, Difference, Rows, Study, Trial, correct};
 use shown::{figures, findings, tables};
 use updates::{UpdateRow, updates};
 
@@ -43,13 +43,6 @@ const TREE_RL: &str = "tree_rl";
 const TREE_RPO: &str = "tree_rpo";
 const TEMPO: &str = "tempo";
 
-/// A comparison with its runs.
-#[derive(Clone, Debug)]
-struct Compared {
-    pair: Comparison,
-    difference: Difference,
-}
-
 /// Judged runs of a task; methods and comparisons are empty until all of both tasks are there.
 struct OnTask {
     name: &'static str,
@@ -77,10 +70,7 @@ impl Numbers {
     }
 
     fn pair(&self, task: &str, method: &str, with: &str) -> Option<&Difference> {
-        let own = self.tasks.iter().find(|own| own.name == task)?.compared.iter();
-        own.map(|c| (&c.pair, &c.difference))
-            .find(|(p, _)| p.method == method && p.with == with)
-            .map(|(_, d)| d)
+        Compared::find(&self.tasks.iter().find(|own| own.name == task)?.compared, method, with)
     }
 }
 
@@ -102,13 +92,8 @@ fn judged(protocol: &str, runs: [(&'static str, &str); 2]) -> anyhow::Result<Num
         let own = own.map(toml::Value::try_into).transpose()?;
         let study = Study { budget: own.unwrap_or(study.budget), ..study.clone() };
         let rows = Rows { study: &study, trials: &trials };
-        let methods: Option<Vec<Evaluated>> =
-            study.methods.iter().map(|m| Evaluated::new(&rows, m)).collect();
-        let compared = study
-            .comparisons
-            .iter()
-            .map(|p| Some(Compared { pair: p.clone(), difference: rows.difference(p)? }));
-        let (methods, compared) = methods.zip(compared.collect()).unwrap_or_default();
+        let compared = rows.compared(&study.comparisons);
+        let (methods, compared) = Evaluated::all(&rows).zip(compared).unwrap_or_default();
         tasks.push(OnTask { name, budget: study.budget, methods, compared });
     }
     let mut numbers = Numbers { study, tasks, runs: [there, planned], updates: Vec::new() };

@@ -1,20 +1,18 @@
 //! Findings, tables and the figure.
 
 use super::{
-    ADDITION, CHAIN, Compared, EXPERIMENT, Evaluated, GRPO, Numbers, OnTask, PPO, SPO, TEMPO, TREE_RL,
-    TREE_RPO, VINE,
+    ADDITION, CHAIN, EXPERIMENT, Evaluated, GRPO, Numbers, OnTask, PPO, SPO, TEMPO, TREE_RL, TREE_RPO, VINE,
 };
 use crate::experiment::{Finding, Verdict};
 use crate::experiments::chain::findings::{Outcome, summary};
-use crate::experiments::chain::judged::dots;
-use crate::experiments::chain::shown::word;
+use crate::experiments::chain::judged::{self, dots};
 use crate::experiments::common::claim::claim;
 use crate::experiments::common::record::{Record, table, yes};
 use crate::experiments::common::{Shown, gains_everywhere, list, mean};
 use crate::figure::Figure;
 use grpo_lambda_stats::t_interval;
 use grpo_lambda_stats::table::{Cell, Table};
-use grpo_lambda_trials::{Difference, Point, Verdict as Effect};
+use grpo_lambda_trials::{Compared, Difference, Point, Verdict as Effect};
 
 const TASKS: [&str; 2] = [ADDITION, CHAIN];
 
@@ -161,16 +159,9 @@ fn methods(n: &Numbers, task: &OnTask) -> Vec<Record> {
 }
 
 fn compared(n: &Numbers, task: &OnTask) -> Vec<Record> {
-    let row = |Compared { pair, difference: d }: &Compared| {
-        on(task)
-            .with("method", &*pair.method)
-            .with("with", &*pair.with)
-            .interval("difference", d.interval)
-            .bounds("narrow", d.narrow)
-            .with("higher_on", d.values.iter().filter(|value| **value > 0.0).count())
-            .with("p", d.p)
-            .with("corrected", d.corrected)
-            .with("verdict", word(d.verdict(n.study.margin)))
+    let row = |c: &Compared| {
+        let verdict = c.difference.verdict(n.study.margin).name();
+        judged::compared(on(task), c, Some(c.difference.corrected), verdict)
     };
     task.compared.iter().map(row).collect()
 }

@@ -1,12 +1,10 @@
 //! The gate, the predictions of the protocol with their outcomes, and the comparisons that no prediction names.
 
-use super::{
-    CLAMP, Compared, GRPO, Numbers, PAPER, PERMUTED, REFERENCE, SETS, TEMPO, TEXTBOOK, TRACE, VERIFIER,
-};
+use super::{CLAMP, GRPO, Numbers, PAPER, PERMUTED, REFERENCE, SETS, TEMPO, TEXTBOOK, TRACE, VERIFIER};
 use crate::experiment::{Finding, Verdict};
 use crate::experiments::common::claim::claim;
 use crate::experiments::common::list;
-use grpo_lambda_trials::{Difference, Verdict as Effect};
+use grpo_lambda_trials::{Compared, Difference, Verdict as Effect};
 
 /// The outcome of a prediction; that of several parts is the greatest of theirs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,14 +75,14 @@ fn predictions(n: &Numbers) -> Option<Vec<(Outcome, Finding)>> {
 
 /// The gate, which is the first prediction.
 fn gate(n: &Numbers) -> Option<Finding> {
-    n.gate().next()?;
+    n.gate.first()?;
     let statement = "P1: Verifier credit (Q - b*) has a higher mean accuracy over the budget than RLOO, and than the same credit at random steps";
     let mut finding = claim("gate", statement)
         .holds_or(n.is_gate_passed(), "the gate is not passed, and no method is compared")
         .value("tokens of the budget", n.study.budget)
         .value("seeds", n.study.seeds.evaluation.len())
         .value("margin of equivalence", n.study.margin);
-    for Compared { pair, difference, .. } in n.gate() {
+    for Compared { pair, difference } in &n.gate {
         let name = format!("{} minus {}", n.label(&pair.method), n.label(&pair.with));
         finding = finding.interval(name, difference.interval);
     }
@@ -154,7 +152,7 @@ fn verifier_noise(n: &Numbers) -> Option<Finding> {
     let statement = "Verifier credit (Q - b*) has less noise than RLOO's update at the start, in the middle and at the end of a run";
     Some(
         claim("verifier_noise", statement)
-            .holds_or(own.all(|update| update.noise_high < 1.0), "an interval reaches RLOO's")
+            .holds_or(own.all(|update| update.noise.high < 1.0), "an interval reaches RLOO's")
             .rows("updates", &["place", "arm", "seeds", "noise", "noise_low", "noise_high"])
             .only("arm", &[VERIFIER, TRACE, CLAMP, PERMUTED])
             .note("Noise over RLOO's, Student's t at 95 % over seeds."),

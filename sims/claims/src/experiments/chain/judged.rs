@@ -2,9 +2,10 @@
 
 use crate::experiments::common::mean;
 use crate::experiments::common::placed;
+use crate::experiments::common::record::Record;
 use crate::figure::{Axis, Panel};
 use grpo_lambda_stats::{Interval, t_interval};
-use grpo_lambda_trials::{Method, Rows, Trial};
+use grpo_lambda_trials::{Compared, Method, Rows, Trial};
 
 /// A method with its evaluation runs.
 #[derive(Clone, Debug)]
@@ -21,8 +22,12 @@ pub(in crate::experiments) struct Evaluated {
 }
 
 impl Evaluated {
-    /// A method, once all its evaluation runs are there.
-    pub(in crate::experiments) fn new<S>(rows: &Rows<'_, S>, method: &Method) -> Option<Evaluated> {
+    /// The methods of a study, once all their evaluation runs are there.
+    pub(in crate::experiments) fn all<S>(rows: &Rows<'_, S>) -> Option<Vec<Evaluated>> {
+        rows.study.methods.iter().map(|method| Evaluated::new(rows, method)).collect()
+    }
+
+    fn new<S>(rows: &Rows<'_, S>, method: &Method) -> Option<Evaluated> {
         let runs = rows.runs(&method.name)?;
         let rate = runs.first()?.rate;
         Some(Evaluated {
@@ -51,6 +56,23 @@ impl Evaluated {
         let interval = t_interval(&values, level)?;
         Some((values, interval))
     }
+}
+
+/// Adds the columns of a comparison; outside a family it has no corrected p and no verdict.
+pub(in crate::experiments) fn compared(
+    row: Record,
+    Compared { pair, difference: d }: &Compared,
+    corrected: Option<f64>,
+    verdict: &str,
+) -> Record {
+    row.with("method", &*pair.method)
+        .with("with", &*pair.with)
+        .interval("difference", d.interval)
+        .bounds("narrow", d.narrow)
+        .with("higher_on", d.values.iter().filter(|value| **value > 0.0).count())
+        .with("p", d.p)
+        .with("corrected", corrected)
+        .with("verdict", verdict)
 }
 
 /// Methods by their differences from one of them, the highest first: a dot a seed, each a little lower than the one before, and the interval.

@@ -12,7 +12,7 @@
 pub(super) mod findings;
 pub(super) mod judged;
 pub(crate) mod rows;
-pub(super) mod shown;
+mod shown;
 #[cfg(test)]
 mod tests;
 mod updates;
@@ -20,7 +20,7 @@ mod updates;
 use crate::experiment::{Context, Experiment, Parts};
 use crate::experiments::common::record::recorded;
 use findings::findings;
-use grpo_lambda_trials::{Comparison, Difference, Rows, Study, Trial, correct};
+use grpo_lambda_trials::{Compared, Comparison, Difference, Rows, Study, Trial, correct};
 use judged::Evaluated;
 use rows::UpdateRow;
 use shown::{figures, tables};
@@ -52,60 +52,27 @@ const REPORTED: [&str; 2] = [PERMUTED, REFERENCE];
 /// The confidence level of the updates.
 const LEVEL: f64 = 0.95;
 
-/// The role of a comparison in the protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
-    Gate,
-    /// One of those that Holm corrects.
-    Family,
-    Reported,
-}
-
-impl Role {
-    fn name(self) -> &'static str {
-        match self {
-            Role::Gate => "gate",
-            Role::Family => "family",
-            Role::Reported => "reported",
-        }
-    }
-}
-
-/// A comparison with its runs.
-#[derive(Clone, Debug)]
-struct Compared {
-    role: Role,
-    pair: Comparison,
-    difference: Difference,
-}
-
 /// The runs of version 6, and its updates.
 struct Numbers {
     study: Study<toml::Table>,
     methods: Vec<Evaluated>,
-    /// The comparisons; none before all evaluation runs are there, since until then nothing is concluded.
-    compared: Vec<Compared>,
+    /// Comparisons of the gate, of the family that Holm corrects, and one outside both; none before all evaluation runs are there, since until then
+    /// nothing is concluded.
+    gate: Vec<Compared>,
+    family: Vec<Compared>,
+    reported: Vec<Compared>,
     /// The updates of the methods.
     updates: Vec<UpdateRow>,
 }
 
 impl Numbers {
-    fn find(&self, role: Role, method: &str, with: &str) -> Option<&Difference> {
-        let is_it = |c: &&Compared| c.role == role && c.pair.method == method && c.pair.with == with;
-        self.compared.iter().find(is_it).map(|c| &c.difference)
-    }
-
     /// A comparison that Holm corrects; none where the gate is not passed, since none may be read then.
     fn family(&self, method: &str, with: &str) -> Option<&Difference> {
-        self.find(Role::Family, method, with).filter(|_| self.is_gate_passed())
-    }
-
-    fn gate(&self) -> impl Iterator<Item = &Compared> {
-        self.compared.iter().filter(|c| c.role == Role::Gate)
+        Compared::find(&self.family, method, with).filter(|_| self.is_gate_passed())
     }
 
     fn is_gate_passed(&self) -> bool {
-        self.gate().next().is_some() && self.gate().all(|c| c.difference.interval.low > 0.0)
+        !self.gate.is_empty() && self.gate.iter().all(|c| c.difference.interval.low > 0.0)
     }
 
     fn label<'a>(&'a self, name: &'a str) -> &'a str {
@@ -114,35 +81,21 @@ impl Numbers {
 }
 
 fn measure(_: &Context) -> anyhow::Result<Numbers> {
-    let (methods, compared) = judged(PROTOCOL, RUNS)?;
-    Ok(Numbers {
-        study: Study::read(PROTOCOL)?,
-        methods,
-        compared,
-        updates: updates::updates(updates::RECORDED)?,
-    })
+    Ok(Numbers { updates: updates::updates(updates::RECORDED)?, ..judged(PROTOCOL, RUNS)? })
 }
 
-/// The methods and the comparisons of a protocol from recorded runs, as the protocol says; none before all evaluation runs are there.
-fn judged(protocol: &str, runs: &str) -> anyhow::Result<(Vec<Evaluated>, Vec<Compared>)> {
+/// The methods and the comparisons of a protocol from recorded runs, as the protocol says.
+fn judged(protocol: &str, runs: &str) -> anyhow::Result<Numbers> {
     let study: Study<toml::Table> = Study::read(protocol)?;
     let trials: Vec<Trial> = recorded(runs)?;
     let rows = Rows { study: &study, trials: &trials };
-    let methods: Option<Vec<Evaluated>> = study.methods.iter().map(|m| Evaluated::new(&rows, m)).collect();
     let [method, with] = REPORTED.map(str::to_owned);
-    let reported = [Comparison { method, with }];
-    let pairs = [
-        (Role::Gate, &study.gate.better[..]),
-        (Role::Family, &study.comparisons[..]),
-        (Role::Reported, &reported[..]),
-    ];
-    let compared = pairs.into_iter().flat_map(|(role, pairs)| pairs.iter().map(move |pair| (role, pair)));
-    let compared = compared
-        .map(|(role, pair)| Some(Compared { role, pair: pair.clone(), difference: rows.difference(pair)? }));
-    let (Some(methods), Some(mut compared)) = (methods, compared.collect::<Option<Vec<_>>>()) else {
-        return Ok((Vec::new(), Vec::new()));
+    let all = || {
+        let [gate, family] = [&study.gate.better, &study.comparisons].map(|pairs| rows.compared(pairs));
+        let reported = rows.compared(&[Comparison { method, with }])?;
+        Some((Evaluated::all(&rows)?, gate?, family?, reported))
     };
-    let family = compared.iter_mut().filter(|c| c.role == Role::Family).map(|c| &mut c.difference);
-    correct(family, study.comparisons.len());
-    Ok((methods, compared))
+    let (methods, gate, mut family, reported) = all().unwrap_or_default();
+    correct(family.iter_mut().map(|c| &mut c.difference), study.comparisons.len());
+    Ok(Numbers { study, methods, gate, family, reported, updates: Vec::new() })
 }

@@ -1,24 +1,15 @@
 //! The tables and the figures.
 
-use super::judged::{Evaluated, dots};
-use super::rows::{ComparedRow, MethodRow, SeedRow, UpdateRow};
+use super::judged::{Evaluated, compared, dots};
+use super::rows::UpdateRow;
 use super::updates::PLACES;
-use super::{CLAMP, Compared, GRPO, Numbers, REFERENCE, Role, TRACE, VERIFIER};
-use crate::experiments::common::record::Yes;
+use super::{CLAMP, GRPO, Numbers, REFERENCE, TRACE, VERIFIER};
+use crate::experiments::common::record::{Record, table, yes};
 use crate::experiments::common::{distinct, mean, placed};
 use crate::figure::{Axis, Figure, Panel};
 use grpo_lambda_stats::table::Table;
 use grpo_lambda_stats::{Interval, t_interval};
-use grpo_lambda_trials::Verdict;
-
-pub(in crate::experiments) fn word(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Higher => "higher",
-        Verdict::Lower => "lower",
-        Verdict::Equivalent => "equivalent",
-        Verdict::Inconclusive => "inconclusive",
-    }
-}
+use grpo_lambda_trials::Compared;
 
 impl Numbers {
     /// The scores of a method minus those of RLOO, by seed, with their interval; none without any.
@@ -28,72 +19,54 @@ impl Numbers {
 }
 
 pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
-    fn named<R: serde::Serialize>(name: &str, rows: Vec<R>) -> Option<(String, Table)> {
-        (!rows.is_empty()).then(|| (name.to_owned(), Table::from_rows(rows)))
-    }
-    let methods: Option<Vec<MethodRow>> = n.methods.iter().map(|method| method_row(n, method)).collect();
-    let tables = [
-        named("", methods.unwrap_or_default()),
-        named("compared", n.compared.iter().map(|c| compared_row(n, c)).collect()),
-        named("seeds", seed_rows(n)),
-        named("updates", n.updates.clone()),
+    let all = [
+        ("", table(n.methods.iter().map(|method| method_row(n, method)))),
+        ("compared", table(compared_rows(n))),
+        ("seeds", table(n.methods.iter().flat_map(|method| seed_rows(n, method)))),
+        ("updates", table(n.updates.iter().map(UpdateRow::record))),
     ];
-    tables.into_iter().flatten().collect()
+    let filled = all.into_iter().filter(|(_, table)| !table.rows.is_empty());
+    filled.map(|(name, table)| (name.to_owned(), table)).collect()
 }
 
-fn method_row(n: &Numbers, method: &Evaluated) -> Option<MethodRow> {
-    let accuracy = t_interval(&method.scores, n.study.level)?;
+fn method_row(n: &Numbers, method: &Evaluated) -> Record {
     let minus = n.minus_reference(method).map(|(_, interval)| interval).filter(|_| method.name != REFERENCE);
-    Some(MethodRow {
-        method: method.name.clone(),
-        label: method.label.clone(),
-        rate: method.rate,
-        at_an_end: Yes(method.at_an_end),
-        seeds: method.scores.len(),
-        accuracy: accuracy.mid,
-        accuracy_low: accuracy.low,
-        accuracy_high: accuracy.high,
-        minus_rloo: minus.map(|i| i.mid),
-        minus_rloo_low: minus.map(|i| i.low),
-        minus_rloo_high: minus.map(|i| i.high),
-        last: mean(&method.last()),
-    })
+    Record::default()
+        .with("method", &*method.name)
+        .with("label", &*method.label)
+        .with("rate", method.rate)
+        .with("at_an_end", yes(method.at_an_end))
+        .with("seeds", method.scores.len())
+        .interval("accuracy", t_interval(&method.scores, n.study.level))
+        .interval("minus_rloo", minus)
+        .with("last", mean(&method.last()))
 }
 
-fn compared_row(n: &Numbers, compared: &Compared) -> ComparedRow {
-    let Compared { role, pair, difference: d } = compared;
-    let in_family = *role == Role::Family;
-    ComparedRow {
-        role: role.name().to_owned(),
-        method: pair.method.clone(),
-        with: pair.with.clone(),
-        difference: d.interval.mid,
-        difference_low: d.interval.low,
-        difference_high: d.interval.high,
-        narrow_low: d.narrow.low,
-        narrow_high: d.narrow.high,
-        higher_on: d.values.iter().filter(|value| **value > 0.0).count(),
-        p: d.p,
-        corrected: in_family.then_some(d.corrected),
-        verdict: if in_family && n.is_gate_passed() { word(d.verdict(n.study.margin)) } else { "" }
-            .to_owned(),
-    }
-}
-
-fn seed_rows(n: &Numbers) -> Vec<SeedRow> {
-    let of_method = |method: &Evaluated| {
-        let runs = n.study.seeds.evaluation.iter().zip(&method.scores).zip(method.last());
-        let row = |(((seed, accuracy), last), minus_rloo): (((&u64, &f64), f64), f64)| SeedRow {
-            method: method.name.clone(),
-            seed: *seed,
-            accuracy: *accuracy,
-            minus_rloo,
-            last,
-        };
-        let minus = n.minus_reference(method).map(|(values, _)| values).unwrap_or_default();
-        runs.zip(minus).map(row).collect::<Vec<_>>()
+fn compared_rows(n: &Numbers) -> impl Iterator<Item = Record> {
+    let row = |role: &str, c: &Compared, corrected: Option<f64>, verdict: &str| {
+        compared(Record::default().with("role", role), c, corrected, verdict)
     };
-    n.methods.iter().flat_map(of_method).collect()
+    let of_family = move |c: &Compared| {
+        let verdict = if n.is_gate_passed() { c.difference.verdict(n.study.margin).name() } else { "" };
+        row("family", c, Some(c.difference.corrected), verdict)
+    };
+    let gate = n.gate.iter().map(move |c| row("gate", c, None, ""));
+    gate.chain(n.family.iter().map(of_family))
+        .chain(n.reported.iter().map(move |c| row("reported", c, None, "")))
+}
+
+fn seed_rows(n: &Numbers, method: &Evaluated) -> Vec<Record> {
+    let minus = n.minus_reference(method).map(|(values, _)| values).unwrap_or_default();
+    let runs = n.study.seeds.evaluation.iter().zip(&method.scores).zip(method.last()).zip(minus);
+    let row = |(((seed, accuracy), last), minus_rloo): (((&u64, &f64), f64), f64)| {
+        Record::default()
+            .with("method", &*method.name)
+            .with("seed", *seed as usize)
+            .with("accuracy", *accuracy)
+            .with("minus_rloo", minus_rloo)
+            .with("last", last)
+    };
+    runs.map(row).collect()
 }
 
 pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
@@ -121,11 +94,11 @@ fn title(n: &Numbers) -> String {
         let verb = if mid > 0.0 { gains } else { loses };
         Some(format!("{verb} {:.3}", mid.abs()))
     };
-    let verifier = n.gate().find(|c| c.pair.method == VERIFIER && c.pair.with == REFERENCE);
+    let verifier = Compared::find(&n.gate, VERIFIER, REFERENCE);
     let parts = || {
         let clamp = said("gains", "loses", [CLAMP, GRPO])?;
         let trace = said("gains", "loses", [TRACE, GRPO])?;
-        let own = verifier?.difference.interval.mid;
+        let own = verifier?.interval.mid;
         Some(format!(
             "Verifier credit gains {own:.3} of accuracy over RLOO; against GRPO the clamp {clamp}, and the trace alone {trace}"
         ))
@@ -136,7 +109,7 @@ fn title(n: &Numbers) -> String {
 fn of_updates(n: &Numbers) -> Figure {
     let arms = n.updates.iter().map(|update| update.arm.as_str()).filter(|arm| *arm != REFERENCE);
     let mut arms = distinct(arms);
-    let at_start = |arm: &str| n.updates.iter().find(|u| u.arm == arm).map_or(f64::INFINITY, |u| u.noise);
+    let at_start = |arm: &str| n.updates.iter().find(|u| u.arm == arm).map_or(f64::INFINITY, |u| u.noise.mid);
     arms.sort_by(|a, b| at_start(a).total_cmp(&at_start(b)));
     let panel = |name: &str, axis: Axis, number: fn(&UpdateRow) -> Interval| {
         let panel = Panel::new(name)
@@ -156,14 +129,14 @@ fn of_updates(n: &Numbers) -> Figure {
     Figure::new(title_of_updates(n, &arms))
         .caption(format!("Updates at the start, in the middle and at the end of a run with RLOO; means over {seeds} seeds, Student's t at 95 %, bars that reach 0 cut at the left; not corrected for the number of comparisons. Noise: the variance of an update at the scale at which its mean goes as far along the gradient as the gradient itself."))
         .panel_size(520, 520)
-        .panel(panel("Noise", noise, UpdateRow::noise))
-        .panel(panel("Direction of the mean update", Axis::new("cosine with the gradient over RLOO's"), UpdateRow::cosine))
+        .panel(panel("Noise", noise, |u| u.noise))
+        .panel(panel("Direction of the mean update", Axis::new("cosine with the gradient over RLOO's"), |u| u.cosine))
 }
 
 fn title_of_updates(n: &Numbers, arms: &[&str]) -> String {
     let is_lower = |arm: &&&str| {
         let own: Vec<&UpdateRow> = n.updates.iter().filter(|u| u.arm == **arm).collect();
-        own.len() == PLACES.len() && own.iter().all(|u| u.noise_high < 1.0)
+        own.len() == PLACES.len() && own.iter().all(|u| u.noise.high < 1.0)
     };
     let lower: Vec<&str> = arms.iter().filter(is_lower).map(|arm| n.label(arm)).collect();
     match lower.as_slice() {

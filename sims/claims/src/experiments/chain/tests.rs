@@ -27,9 +27,7 @@ fn runs(gains: &[(&str, f64)]) -> String {
 }
 
 fn read(gains: &[(&str, f64)]) -> Numbers {
-    let (methods, compared) = judged(PROTOCOL, &runs(gains)).expect("runs");
-    let study = Study::read(PROTOCOL).expect("the protocol");
-    Numbers { study, methods, compared, updates: Vec::new() }
+    judged(PROTOCOL, &runs(gains)).expect("runs")
 }
 
 /// Gains under which every prediction holds.
@@ -88,14 +86,14 @@ fn a_gate_that_fails_leaves_one_finding_and_no_verdict() {
 fn nothing_is_concluded_before_every_run_is_there() {
     let all = runs(&AS_PREDICTED);
     let (fewer, _) = all.trim_end().rsplit_once('\n').expect("lines");
-    let (methods, compared) = judged(PROTOCOL, fewer).expect("runs");
-    assert!(methods.is_empty() && compared.is_empty());
+    let n = judged(PROTOCOL, fewer).expect("runs");
+    assert!(n.methods.is_empty() && n.gate.is_empty() && n.family.is_empty() && tables(&n).is_empty());
 }
 
 #[test]
 fn sign_flips_without_an_interval_tell_nothing() {
     let mut n = read(&AS_PREDICTED);
-    let sets = n.compared.iter_mut().find(|c| c.pair.method == SETS).expect("sets");
+    let sets = n.family.iter_mut().find(|c| c.pair.method == SETS).expect("sets");
     // All seeds lower, one of them far: the interval holds 0, the sign flips do not.
     let values: Vec<f64> = (0..24).map(|k| if k == 0 { -2.0 } else { -0.01 }).collect();
     sets.difference = Difference::new(&values, &[0.0; 24], 0.95).expect("pairs");
@@ -113,7 +111,7 @@ fn noise_and_cosine_are_over_those_of_rloo() {
     let header = "# c\nseed,place,arm,square,own_square,mean_square,along,gradient_square,credit_before,credit_after,rank_correlation\n";
     let updates = updates::updates(&format!("{header}{}{}", both(1), both(2))).expect("sums");
     let update = &updates[1];
-    assert!((update.noise - 2.0).abs() < 1e-12 && (update.cosine - 1.0).abs() < 1e-12, "{update:?}");
+    assert!((update.noise.mid - 2.0).abs() < 1e-12 && (update.cosine.mid - 1.0).abs() < 1e-12, "{update:?}");
     assert_eq!(
         (update.credit_after_over_before, update.rank_correlation, update.seeds),
         (2.0, Some(0.25), 2)

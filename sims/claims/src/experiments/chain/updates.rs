@@ -54,15 +54,10 @@ pub(super) fn updates(text: &str) -> anyhow::Result<Vec<UpdateRow>> {
         };
         let mean = |number: fn(&Row) -> f64| average(own.iter().map(|r| number(r)));
         let ranked = own.iter().all(|row| row.rank_correlation.is_some());
-        let (noise, cosine) = (over(Row::noise)?, over(Row::cosine)?);
         Some(UpdateRow {
             seeds: own.len(),
-            noise: noise.mid,
-            noise_low: noise.low,
-            noise_high: noise.high,
-            cosine: cosine.mid,
-            cosine_low: cosine.low,
-            cosine_high: cosine.high,
+            noise: over(Row::noise)?,
+            cosine: over(Row::cosine)?,
             credit_after_over_before: mean(|r| r.credit_after) / mean(|r| r.credit_before),
             rank_correlation: ranked.then(|| mean(|r| r.rank_correlation.unwrap_or(0.0))),
             place,

@@ -1,7 +1,6 @@
 //! `clamp_parts`: the clamp taken apart on a transformer that learns single-digit addition.
 //!
-//! The runs are recorded: `cargo run --release -p grpo-lambda-control -- study paper/protocols/clamp.toml FILE` trains them, and this claim reads its file. The
-//! arms are those of `clamp_gain`, whose tabular version of the task predicts what is measured here.
+//! The runs are recorded, and this claim reads their file; `paper/protocols/clamp.toml` names the program that trains them. The arms are those of `clamp_gain`, whose tabular version of the task predicts what is measured here.
 
 pub(crate) mod shown;
 

@@ -1,6 +1,6 @@
 //! `noise_rewards`: a trace with clamped advantages on a transformer whose rewards are random, 0 or 1 with equal probability.
 //!
-//! The runs are recorded: `cargo run --release -p grpo-lambda-control -- study paper/protocols/noise.toml FILE` trains them, and this claim reads its file.
+//! The runs are recorded, and this claim reads their file; `paper/protocols/noise.toml` names the program that trains them.
 //! With `u` the update of a step of plain gradient descent at rate `lr` the expected length changes by
 //!
 //! ```text

@@ -3,7 +3,6 @@
 use super::{CLAMP, Compared, EXPERIMENT, Evaluated, GRPO, Numbers, PAPER, TRACE};
 use crate::experiment::{Finding, Verdict};
 use crate::experiments::chain::findings::{Outcome, verdict_on_gain};
-use crate::experiments::chain::shown::word;
 use crate::experiments::common::record::{Record, table, yes};
 use crate::experiments::common::{Shown, holds_or};
 use crate::figure::{Axis, Figure, Panel};
@@ -124,7 +123,7 @@ pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
             .interval("read", c.read)
             .with("p", d.p)
             .with("corrected", d.corrected)
-            .with("verdict", word(c.effect(n.study.margin)))
+            .with("verdict", c.effect(n.study.margin).name())
             .interval("length", n.length(&c.pair.method, &c.pair.with))
     };
     let all = [("", table(n.methods.iter().map(own))), ("compared", table(n.compared.iter().map(pair)))];
