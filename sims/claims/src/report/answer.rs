@@ -40,8 +40,8 @@ pub(super) fn answer(folder: &Path) -> anyhow::Result<String> {
     let items = [
         format!(
             "**The trace depends on position and length alone.** On-policy the trace multiplies every token's \
-             gradient by a weight. A theorem proves for every task, policy and reduction that this weight of a \
-                 token falls from the first token to the last and grows with the length of the response. {} Scope: a transformer of two \
+             gradient by a weight. A theorem proves for every task, policy and reduction that the weight of a \
+                 token under the trace falls from the first token to the last and grows with the length of the response. {} Scope: a transformer of two \
              layers, one task ([Credit on chains](#credit-on-chains)).",
             chain::in_short(folder)?
         ),
