@@ -97,7 +97,7 @@ fn direction(folder: &Path) -> anyhow::Result<String> {
     Ok(format!(
         "**Trace and clamp together favour long responses, even where shorter ones are better.** With trace and \
             clamp the expected update lowers J, the expected reward, on {} of {} exact tasks under a token mean \
-            and on {} under 1/T per response. The paper does not say which of these reductions it uses. Under \
+            and on {} under 1/T per response. The paper does not say whether it uses a token mean or 1/T. Under \
                 the token mean trace and clamp lower J on {} of the tasks that favour short responses, and on {} of those that \
             favour long ones. The clamp alone lowers J on {} of the tasks, and the trace alone on {}. Under \
             random rewards a small transformer changes its mean response length by {both:+.1} tokens with trace \
@@ -170,8 +170,8 @@ fn curriculum(folder: &Path) -> anyhow::Result<String> {
                 contrast alone a prompt that is solved nine times in ten keeps {} of its weight. The contrast alone changes the share of \
                 solved problems by {}, and the offset alone by {}. Scope: one small \
             transformer, twelve paired seeds, each rate chosen on the other seeds. On the chains of point 1, \
-            GRPO with the clamp is better than GRPO by {}. All prompts of that task are equally long, so that no \
-            curriculum over lengths explains this difference.",
+            GRPO with the clamp is better than GRPO by {}. All prompts of the chain task are equally long, so \
+                that no curriculum over lengths explains this difference.",
         share(CLAMPED)?,
         gain(ClampPart::Both)?,
         share(REWEIGHTING)?,
