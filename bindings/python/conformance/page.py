@@ -59,10 +59,10 @@ def part(heading, rows):
             [str(len(differing)), "differ by definition"],
         ],
     )
-    text += f"\n### The {len(differing)} differences\n\n" + table(["framework", "name there", "what differs"], differences(differing))
+    text += f"\n### The {len(differing)} differences\n\n" + table(["framework", "its name", "what differs"], differences(differing))
     for name in dict.fromkeys(row[0] for row in rows):
         equal = [row for row in rows if row[0] == name and row[8] != "definition"]
-        text += f"\n### What agrees with {TITLES[name]}\n\n" + table(["there", "here", "compared", "largest error"], agreements(equal))
+        text += f"\n### What agrees with {TITLES[name]}\n\n" + table(["framework", "this library", "compared", "largest error"], agreements(equal))
     return text
 
 

@@ -15,13 +15,13 @@ PACKAGES = ["verl", "transformers", "torch"]
 
 #: Estimators by verl's treatment of a prompt with one response.
 ALONE = {
-    "error": "a prompt with one response is an error there and is refused here",
-    "reward": "a prompt with one response keeps its raw reward there and is refused here",
-    "other": "a prompt with one response has an advantage of its own there and is refused here",
+    "error": "a prompt with one response is an error in verl; this library refuses it",
+    "reward": "verl gives a prompt with one response its raw reward; this library refuses the prompt",
+    "other": "verl gives a prompt with one response another advantage; this library refuses the prompt",
 }
-AGREEING = "rewards of a group that agree: what 32 bits leave of reward minus mean is divided by 1e-6 there; it is 0 here"
-HOLES = "positions count the slots of a padded row there, the trained tokens here"
-ABSOLUTE = "the value is |d| and the gradient that of d^2 / 2, which no setting here is"
+AGREEING = "if the rewards of a group are equal, verl divides the 32-bit rounding error of reward minus mean by 1e-6; this library returns 0"
+HOLES = "verl counts positions by the slots of a padded row, this library by the trained tokens"
+ABSOLUTE = "verl's value is |d| and its gradient that of d^2 / 2; this library has no such setting"
 #: Estimators that compare nothing within a prompt.
 UNGROUPED = ("gae", "reinforce_plus_plus", "remax")
 WORDS = {"std_preset": "verl"}

@@ -169,7 +169,7 @@ fn rounded(value: Value) -> Value {
 }
 
 /// A value for a reader, numbers to `digits` digits, an interval as `middle (low to high)`.
-pub fn shown(value: &Value, digits: usize) -> String {
+fn shown(value: &Value, digits: usize) -> String {
     let text = |value: &Value| match value {
         Value::Number(n) => n.as_f64().map_or_else(|| n.to_string(), |x| significant(x, digits)),
         Value::String(text) => text.clone(),

@@ -164,43 +164,45 @@ pub static NOT_TESTED: &[NotTested] = &[
     NotTested {
         words: "GRPO-λ learns faster and improves 30-40% better than GRPO on mathematical benchmarks tasks",
         place: "section 1",
-        why: "it is about language models whose training is not repeated here; `learning` tests it on small exact \
-            tasks",
+        why: "the training of these language models is not repeated here; `learning` tests the sentence on small \
+            exact tasks",
     },
     NotTested {
         words: "the average gap between the different variants of GRPO-λ and GRPO to be around 20-50%",
         place: "section 4.2",
-        why: "as above; the abstract says 30-40% of the same plots",
+        why: "training is not repeated here; the abstract says 30-40% of the same plots",
     },
     NotTested {
         words: "regardless of the value for λ, the weighting update (ϵ-trace, ϵ-weight) or the type of trace (both, \
             recent) used, GRPO-λ has a higher training accuracy than GRPO",
         place: "appendix C",
-        why: "as above",
+        why: "training is not repeated here",
     },
     NotTested {
         words: "Negative returns encourage π to move as far as possible from the corresponding trajectory, which can \
             act as a destructive force on model parameters.",
         place: "section 4.2",
-        why: "no parameter of a tabular policy is destroyed; `clamp` and `clamp_gain` test what the clamp does instead",
+        why: "a tabular policy has no parameters that could be destroyed; `clamp` and `clamp_gain` test what the \
+            clamp does instead",
     },
     NotTested {
         words: "Comparison of the average generation length during evaluation between GRPO and GRPO-λ",
         place: "figures 12 to 15",
-        why: "the copy at hand has their captions, not their curves, which average over hyperparameters; the length \
-            law of `length_bonus` predicts the curve of GRPO-λ above that of GRPO, unless ϵ-weight or 1/T per \
-            response is averaged in",
+        why: "our copy of the paper lacks the curves of these figures, which average over hyperparameters. \
+            `length_bonus` predicts longer responses for GRPO-λ than for GRPO, unless the average includes \
+            ϵ-weight or 1/T per response",
     },
     NotTested {
         words: "drastically improving the credit assignment through rapid value propagation towards earlier tokens",
         place: "section 1",
-        why: "it names no quantity; `length_bias`, `length_bonus` and the atlas compare the update with ∇J",
+        why: "the sentence names no quantity; `length_bias`, `length_bonus` and the atlas compare the update \
+            with ∇J",
     },
     NotTested {
         words: "although the computational overhead increases linearly with the sequence length, it is negligible \
             compared to the overall LLM post-training process",
         place: "section 3",
-        why: "a statement about the authors' implementation; here a trace costs O(T)",
+        why: "the sentence is about the authors' implementation; here a trace costs O(T)",
     },
 ];
 

@@ -299,12 +299,12 @@ pub(crate) fn inside_the_grid<'a>(
     let verdict = match edges.len() {
         0 => Verdict::Holds,
         n => Verdict::HoldsWhen(format!(
-            "the choice is none of these {n} of {}: {}",
+            "the choice is not among these {n} of {}: {}",
             named.len(),
             edges.join(", ")
         )),
     };
-    Finding::new("grid", "Every best learning rate lies inside the grid that was tried", verdict)
+    Finding::new("grid", "Every best learning rate lies inside the grid of learning rates", verdict)
         .value("least rate as a power of 2", grid.low)
         .value("greatest rate as a power of 2", grid.high)
         .value("rates per doubling", grid.per_octave)

@@ -104,7 +104,7 @@ fn the_page_lists_every_bug_with_the_test_that_dies_of_it() {
     }
     rows.sort_by_key(|(number, _)| *number);
     let mut table = String::from(
-        "| mutant | bug | what the mutant does | test that dies | outcome |\n| --- | --- | --- | --- | --- |\n",
+        "| mutant | bug | what the mutant does | test that fails | outcome |\n| --- | --- | --- | --- | --- |\n",
     );
     rows.iter().for_each(|(_, row)| table.push_str(row));
     let mutants = entries("mutant");

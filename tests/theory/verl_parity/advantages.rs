@@ -7,12 +7,12 @@ use grpo_lambda::group::{ExtraInputs, Response};
 use serde_json::Value;
 
 const KIND: &str = "advantages";
-const ALONE: &str = "a group of one response keeps its reward there and gets 0 here";
-const DENSE: &str = "rewards of single tokens, which a response here does not have";
-const HOLES: &str = "positions count the slots of a padded row there, the trained tokens here (as in tir_optimal_token_baseline)";
-const PARTS: &str =
-    "the parts of the reward of a masked response are not looked at here; its reward would be";
-const WEIGHTED: &str = "energies weighted by squared importance weights of the sampler, no setting here";
+const ALONE: &str = "a group of one response gets its reward as the advantage in verl, and 0 here";
+const DENSE: &str = "verl's case has rewards for single tokens; a response here has one reward";
+const HOLES: &str = "verl counts positions by the slots of a padded row, this library by the trained tokens, as verl's tir_optimal_token_baseline does";
+const PARTS: &str = "this library ignores the parts of a masked response's reward, but not the reward itself";
+const WEIGHTED: &str =
+    "verl weights energies by squared importance weights of the sampler; no setting here does";
 
 /// Method, settings and the words of the case.
 fn setting(case: &AdvantageCase) -> (&'static str, String, String) {
@@ -131,7 +131,10 @@ fn of_case(case: &AdvantageCase, batch: &AdvantageBatch) -> Vec<Outcome> {
         reason,
     };
     let Some(theirs) = &case.advantages else {
-        return vec![outcome(None, Some("a group of one response is an error there and gets 0 here"))];
+        return vec![outcome(
+            None,
+            Some("a group of one response is an error in verl, and gets advantage 0 here"),
+        )];
     };
     if let Some(reason) = reason(case) {
         return vec![outcome(Some(difference(case, theirs, batch, |_| true)), Some(reason))];

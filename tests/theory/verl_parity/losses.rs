@@ -9,10 +9,10 @@ use grpo_lambda::padded;
 use serde_json::Value;
 
 const KIND: &str = "losses";
-const COVARIANCE: &str = "tokens are chosen by the covariance of log pi and A at every update, at random in clip_cov; no method here does that";
-const WHOLE: &str = "the product of a response's ratios as a capped weight, which no method here has";
+const COVARIANCE: &str = "verl chooses tokens by the covariance of log pi and A at every update (at random in clip_cov); no method here does";
+const WHOLE: &str = "verl uses the capped product of a response's ratios as a weight; no method here does";
 const GEOMETRIC: &str =
-    "the sampler's weights of a response enter as their geometric mean, here token by token";
+    "verl uses the geometric mean of a response's sampler weights, this library the weight of each token";
 
 /// Method and settings without the reduction; none where no method here is it.
 fn setting(case: &LossCase) -> Result<(&'static str, String), &'static str> {

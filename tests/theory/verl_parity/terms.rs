@@ -7,7 +7,7 @@ use grpo_lambda::kl::Kl;
 use grpo_lambda::reduction::Reduction;
 
 const CUT: &str = "verl cuts the log-ratio at 20 and the value at 10, where its gradient is 0";
-const NO_KL: &str = "|d| with the gradient of d^2 / 2, which no setting here is";
+const NO_KL: &str = "verl uses |d| with the gradient of d^2 / 2; no setting here does";
 
 fn estimator(words: &str) -> Option<(&'static str, Kl)> {
     Some(match words {

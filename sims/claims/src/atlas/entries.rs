@@ -237,20 +237,25 @@ pub(crate) static LEFT_OUT: &[(&str, &str)] = &[
     ("vespo", "on-policy it equals GRPO"),
     ("dppo", "on-policy it equals GRPO"),
     ("dro", "on-policy it equals GRPO"),
-    ("ridge_rloo", "it needs hidden states; `prefix_values` tests it with features of the prefix"),
+    (
+        "ridge_rloo",
+        "it needs hidden states, which a table lacks; `prefix_values` tests it with features of the \
+        prefix",
+    ),
     (
         "systematic_rloo",
-        "with independent responses it is RLOO with fewer responses in the baseline; `sampler` tests it",
+        "with independent responses it is RLOO with fewer responses in the baseline; `sampler` tests it on \
+         systematic sets",
     ),
     (
         "systematic_prefix_rloo",
         "with independent responses it is Prefix RLOO with fewer responses in the baseline",
     ),
     ("systematic_visit", "it needs an earlier visit of the prompt; `sampler` tests it"),
-    ("remax", "it needs a greedy response, and a table has samples only"),
-    ("gdpo", "it needs rewards with several parts, and those of the tasks have one"),
-    ("w_reinforce", "its direction in expectation is the policy gradient's on binary rewards"),
-    ("prime", "the process rewards of a table are exact values, which other methods have"),
+    ("remax", "it needs a greedy response, but groups here have only sampled ones"),
+    ("gdpo", "it needs rewards with several parts, but rewards of these tasks have one"),
+    ("w_reinforce", "with binary rewards its expected update has the direction of the policy gradient"),
+    ("prime", "on a table its process rewards would be exact values, which other methods have"),
 ];
 
 /// The entries with settings, extra inputs, costs or a name of their own.

@@ -198,11 +198,11 @@ fn findings(n: &Numbers) -> Vec<Finding> {
     let falls_back = holds_when(
         other.is_empty(),
         is_grpo(n, "recent"),
-        "the style is recent, advantages are not clamped and the clip is PPO's; the paper's own settings clamp at -0.1",
+        "the style is recent, advantages are not clamped, and the clip is PPO's; the paper itself clamps at -0.1",
         "recent without clamp differs",
     );
-    let both = holds_or(is_grpo(n, "both"), "max(0^l, 0^(t-l)) keeps token 0 in every ratio");
-    let weight = holds_or(is_grpo(n, "ϵ-weight"), "the soft clamp still acts");
+    let both = holds_or(is_grpo(n, "both"), "the weight max(0^l, 0^(t-l)) of token 0 is 1 in every ratio");
+    let weight = holds_or(is_grpo(n, "ϵ-weight"), "the soft clamp still changes the loss");
     let implied: Vec<&AtLambda> = n.by_lambda.iter().filter(|at| at.quantity == Quantity::Implied).collect();
     let distance = |at: Option<&&AtLambda>| at.map(|at| at.relative_difference_from_grpo);
     let (at_zero, at_one) = (distance(implied.first()), distance(implied.last()));
@@ -224,7 +224,7 @@ fn findings(n: &Numbers) -> Vec<Finding> {
         ),
         claim(
             "constant_critic",
-            "GAE with the critic that GRPO implies, V = V(s₀) everywhere, equals GRPO at λ = 1 (not at λ = 0)",
+            "GAE with the constant critic V = V(s₀), which GRPO implies, equals GRPO at λ = 1 but not at λ = 0",
         )
         .holds_or(at_the_other_end, "it is not")
         .value("relative difference from r - V(s₀) at λ = 1", at_one)

@@ -245,20 +245,20 @@ fn findings(n: &Numbers) -> Vec<Finding> {
             .value("with random numbers, T up to 8192", rounding_error(random)),
         claim(
         "critic_free",
-        "A_NAE, the advantage of a response in its group, is a \"critic-free TD-error\" (the paper sets δ_t = A_NAE at every token)",
+        "The advantage A_NAE of a response in its group, which the paper uses as δ_t at every token, is a \
+         \"critic-free TD-error\"",
     )
     .holds_or(
         (over_mdps(|m| m.counted) - 1.0).abs() > EXACT,
-        "the TD errors of every critic sum to r - V(s₀); δ_t = r - V(s₀) at every token sums to T times that: \
-         the return is counted T times",
+        "the TD errors of every critic sum to r - V(s₀), but δ_t = r - V(s₀) at every token sums to T times that",
     )
         .value("largest deviation of the sum of TD errors", rounding_error(over_mdps(|m| m.telescoped)))
         .value("Σ δ_t / (r - V(s₀)) of A_NAE at T = 8192", n.lengths.last().map(|l| l.return_counted_nae)),
         quoted(SentenceId::TwoTermsOfGae).holds_or(
                 truncated < EXACT,
                 format!(
-                    "with these two terms alone the two sides of the theorem differ by up \
-                     to {} times the gradient's norm",
+                    "with only these two terms, the two sides of Theorem 1 differ by up to {} times the \
+                     gradient's norm",
                     short(truncated)
                 ),
             )

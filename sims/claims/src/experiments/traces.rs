@@ -3,7 +3,7 @@
 use crate::experiment::{Context, Experiment, Finding, Parts};
 use crate::experiments::common::chart::chart;
 use crate::experiments::common::claim::{claim, quoted};
-use crate::experiments::common::{gap, indexed, largest, mean};
+use crate::experiments::common::{gap, indexed, largest, mean, percent};
 use crate::figure::{Axis, Figure};
 use crate::sentences::SentenceId;
 use grpo_lambda::trace::{AsPrinted, Both, Recent, RowIndex, Style, Trace, dense};
@@ -130,8 +130,8 @@ fn findings(n: &Numbers) -> Vec<Finding> {
             .holds_or(
                 n.recent.equal_rows.len() == LEN && n.both.equal_rows.len() == LEN,
                 format!(
-                    "as printed, an off-diagonal entry depends on its column only; at T = {LEN}, γλ = {Q} the rows \
-                     that agree are {:?} (recent) and {:?} (both)",
+                    "an off-diagonal entry of the printed matrices depends only on its column. At T = {LEN} and \
+                     γλ = {Q} only the rows {:?} (recent) and {:?} (both) agree",
                     n.recent.equal_rows, n.both.equal_rows
                 ),
             )
@@ -143,12 +143,13 @@ fn findings(n: &Numbers) -> Vec<Finding> {
             .value("its weight", printed[peak]),
         claim(
         "row_index",
-        "With n (and max(cols)) as the row index and without the floor, Eq. 17/18 equal Eq. 2/1",
+        "Eq. 17 equals Eq. 2, and Eq. 18 equals Eq. 1, if n and max(cols) are taken as the row index and the \
+         floor is left out",
     ).identity(n.recent.row_index.max(n.both.row_index)),
         claim(
         "floor",
-        "A small value of the undefined floor ε of Eq. 17/18 has no effect",
-    ).holds_or(n.floored < 0.01, "a floor of 0.01 replaces many off-diagonal entries")
+        "A small floor ε in Eq. 17 and 18, where the paper gives ε no value, has no effect",
+    ).holds_or(n.floored < 0.01, format!("a floor of 0.01 replaces {} of the off-diagonal entries at T = 768, γλ = 0.98", percent(n.floored)))
         .value("share of entries replaced at T = 768, γλ = 0.98", n.floored),
     ]
 }

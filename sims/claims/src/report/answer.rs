@@ -39,9 +39,9 @@ const TRACE_ON_TASKS: usize = 2;
 pub(super) fn answer(folder: &Path) -> anyhow::Result<String> {
     let items = [
         format!(
-            "**The trace depends on position and length alone.** On-policy it is a weight per token that falls \
-             from the first token to the last and grows with the length of the response. This is a theorem for every \
-             task, policy and reduction. {} Scope: a transformer of two \
+            "**The trace depends on position and length alone.** On-policy the trace multiplies every token's \
+             gradient by a weight. A theorem proves for every task, policy and reduction that the weight of a \
+                 token under the trace falls from the first token to the last and grows with the length of the response. {} Scope: a transformer of two \
              layers, one task ([Credit on chains](#credit-on-chains)).",
             chain::in_short(folder)?
         ),
@@ -50,8 +50,8 @@ pub(super) fn answer(folder: &Path) -> anyhow::Result<String> {
         curriculum(folder)?,
         prefix_values(folder)?,
     ];
-    let first = "Does a trace without a critic assign credit better than GRPO? Nothing here shows that it does. Five \
-        points, each with its scope:";
+    let first = "Nothing on this page shows that the trace of GRPO-λ assigns credit better than GRPO does. Five \
+        points follow, each with its scope:";
     let mut text = wrapped("", "", first) + "\n";
     for (i, item) in items.iter().enumerate() {
         text += &wrapped(&format!("{}. ", i + 1), "   ", item);
@@ -95,13 +95,14 @@ fn direction(folder: &Path) -> anyhow::Result<String> {
     };
     let (both, seeds) = random_rewards(folder, ClampPart::Both)?;
     Ok(format!(
-        "**Trace and clamp together favour long responses, even where shorter ones are better.** Their expected \
-         update lowers J on {} of {} exact tasks under a token mean and on {} under 1/T per response. The paper does \
-         not say which of these reductions it uses. Under the token mean J falls on {} of the tasks where shorter \
-         responses are better, and on {} where longer ones are. The clamp alone lowers J on {}, and the trace alone on \
-         {}. Under random rewards the mean length of a small transformer's responses changes by {both:+.1} tokens with \
-         trace and clamp, and by {:+.1} with the trace alone. Scope: start policies; one transformer, {seeds} seeds, \
-         plain SGD.",
+        "**Trace and clamp together favour long responses, even where shorter ones are better.** With trace and \
+            clamp the expected update lowers J, the expected reward, on {} of {} exact tasks under a token mean \
+            and on {} under 1/T per response. The paper does not say whether it uses a token mean or 1/T. Under \
+                the token mean trace and clamp lower J on {} of the tasks that favour short responses, and on {} of those that \
+            favour long ones. The clamp alone lowers J on {} of the tasks, and the trace alone on {}. Under \
+            random rewards a small transformer changes its mean response length by {both:+.1} tokens with trace \
+            and clamp, and by {:+.1} with the trace alone. Scope: policies at the start of learning; one \
+            transformer, {seeds} seeds, plain SGD.",
         reversed(&token_mean),
         token_mean.len(),
         reversed(&under(PAPER_ON_TASKS, 1)?),
@@ -117,9 +118,9 @@ fn direction(folder: &Path) -> anyhow::Result<String> {
 fn shown(row: &OverallRow) -> String {
     let shown =
         match (row.gain_low_over_tasks > 0.0, row.gain_high_over_tasks < 0.0, row.p_over_tasks <= 0.05) {
-            (true, _, true) => "is better",
-            (_, true, true) => "is worse",
-            (_, _, _) => "is not shown to differ",
+            (true, _, true) => "GRPO-λ is better",
+            (_, true, true) => "GRPO-λ is worse",
+            (_, _, _) => "no difference from GRPO is shown",
         };
     let (low, high) = (row.gain_low_over_tasks, row.gain_high_over_tasks);
     format!("{shown} ({:+.3}, 95 % {low:+.3} to {high:+.3})", row.gain)
@@ -131,13 +132,13 @@ fn gains(folder: &Path) -> anyhow::Result<String> {
         |regime: Regime| anyhow::Ok(shown(rows!(learning, regime = regime.name(), method = PAPER[0])?[0]));
     let [grpo, clamp, trace, both] = long_budget(folder)?;
     Ok(format!(
-        "**The shape of the trace is not shown to help.** We compare GRPO-λ with GRPO by the area under J/J*. With \
-         tuned learning rates GRPO-λ {}. At a sixteenth of GRPO's best rate, where larger weights make longer steps, it \
-         {}. If its weights are rescaled to mean 1, so that only their shape matters, it {}. Scope: nine small exact \
-         tasks as the sample, plain SGD. On single-digit addition with a long budget GRPO-λ solves {:.3} of the \
-         problems and GRPO {:.3}. GRPO with the clamp alone solves as many ({:.3}); the trace alone is not shown to be \
-         better than GRPO ({:.3}). Scope: one small transformer, {} paired seeds, each method at \
-         its own rate.",
+        "**The shape of the trace is not shown to help.** We compare GRPO-λ with GRPO by the area under the \
+            learning curve J/J*, where J* is the best possible J. With tuned learning rates {}. At a sixteenth \
+            of GRPO's best rate, where larger weights make longer steps, {}. With weights rescaled to mean 1, so \
+            that only their shape matters, {}. Scope: nine small exact tasks as the sample, plain SGD. On \
+            single-digit addition with a long budget GRPO-λ solves {:.3} of the problems, GRPO {:.3}, and GRPO \
+            with the clamp {:.3}. The trace without the clamp solves {:.3}, which is not shown to be better than \
+            GRPO. Scope: one small transformer, {} paired seeds, each method at its tuned rate.",
         said(Regime::OwnBest)?,
         said(Regime::Cautious)?,
         said(Regime::UnitMean)?,
@@ -162,13 +163,15 @@ fn curriculum(folder: &Path) -> anyhow::Result<String> {
         anyhow::Ok(format!("{:+.3} [{:+.3}, {:+.3}]", row.gain, row.gain_low, row.gain_high))
     };
     Ok(format!(
-        "**The clamp is partly a re-weighting towards prompts that are rarely solved.** In expectation a prompt \
-         solved nine times in ten keeps {} of its weight. On single-digit addition under SGD the clamp changes the \
-         share of solved training problems by {}. The clamp is an offset, its mean over the group, plus a contrast. The \
-         contrast alone, under which such a prompt keeps {} of its weight, changes the share by {}, and the offset alone \
-         by {}. Scope: one small transformer, twelve paired seeds, each rate chosen on the other seeds. On the chains of \
-         point 1, GRPO with the clamp is better than GRPO by {}. There all prompts have one length, so this is no \
-         curriculum over lengths.",
+        "**The clamp is partly a re-weighting towards prompts that are rarely solved.** Under the clamp a prompt \
+            that is solved nine times in ten keeps {} of its weight in the expected update. On single-digit \
+            addition under SGD the clamp changes the share of solved training problems by {}. What the clamp \
+            adds to the advantages is an *offset*, its mean over the group, plus a *contrast*. Under the \
+                contrast alone a prompt that is solved nine times in ten keeps {} of its weight. The contrast alone changes the share of \
+                solved problems by {}, and the offset alone by {}. Scope: one small \
+            transformer, twelve paired seeds, each rate chosen on the other seeds. On the chains of point 1, \
+            GRPO with the clamp is better than GRPO by {}. All prompts of the chain task are equally long, so \
+                that no curriculum over lengths explains this difference.",
         share(CLAMPED)?,
         gain(ClampPart::Both)?,
         share(REWEIGHTING)?,
@@ -220,11 +223,12 @@ fn prefix_values(folder: &Path) -> anyhow::Result<String> {
     let shares = Data::<ShareRow>::read(folder, "addition_variance.csv")?;
     let share = rows!(shares, method = "systematic_rloo")?[0];
     Ok(format!(
-        "**Prefix values estimated from the other responses lower the variance without a bias.** They remove {} of RLOO's \
-         variance in groups of 8 and {} in groups of 32; the best baseline of prefixes would remove {} and {}. No run \
-         shows that this makes learning faster. On addition a group of 16 may be drawn as two systematic sets of eight. \
-         With equally many tokens it then has {:.2} times RLOO's variance at the start and {:.2} times after RL. Scope: \
-         the same {} exact tasks at every group size; one small transformer.",
+        "**Prefix values estimated from the other responses lower the variance without a bias.** Prefix RLOO, \
+            which uses such values, removes {} of RLOO's variance in groups of 8 and {} in groups of 32. The \
+                best possible baseline per prefix would remove {} in groups of 8 and {} in groups of 32. No run shows that these values make \
+            learning faster. On addition a group of two systematic sets of eight responses has {:.2} times the \
+            variance of RLOO with 16 independent responses at the start of RL, and {:.2} times after RL. Scope: {} \
+            exact tasks, the same at every group size; one small transformer.",
         saved(PREFIX, 8)?,
         saved(PREFIX, 32)?,
         saved(OPTIMAL, 8)?,

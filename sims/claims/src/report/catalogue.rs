@@ -66,7 +66,7 @@ pub(super) fn methods() -> String {
 pub(super) fn left_out_of_the_atlas() -> String {
     let each: String =
         LEFT_OUT.iter().map(|(name, why)| wrapped("- ", "  ", &format!("`{name}`: {why}"))).collect();
-    format!("**Left out.** {} methods have no row:\n\n{each}", LEFT_OUT.len())
+    format!("**Left out.** {} methods have no row in the atlas:\n\n{each}", LEFT_OUT.len())
 }
 
 /// The methods whose extra inputs no table gives, not even one with rewards of 0 and 1, for which it knows a teacher.

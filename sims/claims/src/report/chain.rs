@@ -64,11 +64,11 @@ pub(super) fn in_a_line(folder: &Path) -> anyhow::Result<String> {
 /// The sentences of the report's first point.
 pub(super) fn in_short(folder: &Path) -> anyhow::Result<String> {
     Ok(format!(
-        "On chains of operations a verifier finds the first wrong token. Its credit is a modelled Q minus the baseline of \
-         least variance. In mean held-out accuracy it is better than RLOO by {}, and better than the same credit at \
-         random steps by {}. With V as the baseline it is equivalent to RLOO, with a difference of {}. \
-         GRPO-λ is better than GRPO by {}. From GRPO with the clamp it differs by {}. The trace alone differs from \
-         GRPO by {}.",
+        "On chains of operations *verifier credit* comes from a verifier that finds the first wrong token. In mean \
+         held-out accuracy verifier credit is better than RLOO by {}, and better than the same credit at random \
+         steps by {}. With V as the baseline instead of that of least variance, verifier credit is equivalent to \
+         RLOO: the difference is {}. On these chains GRPO-λ is better than GRPO by {}. The difference of GRPO-λ \
+             from clamped GRPO is {}, and that of the trace alone from GRPO is {}.",
         gate(folder, REFERENCE)?.with_ends(),
         gate(folder, PERMUTED)?.with_ends(),
         family(folder, TEXTBOOK, REFERENCE, "equivalent")?.with_ends(),

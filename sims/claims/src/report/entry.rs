@@ -2,12 +2,11 @@
 
 use super::markdown::{cell, short_cell, wrapped};
 use crate::endpoints;
-use crate::experiment::{Experiment, Rows, shown};
+use crate::experiment::{Experiment, Rows};
 use crate::run::VerdictRow;
 use crate::sentences;
 use anyhow::Context as _;
 use grpo_lambda_stats::table::{Cell, Table};
-use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 
 /// An experiment with its results in the output folder.
@@ -16,8 +15,8 @@ pub(super) struct Entry<'a> {
     /// The key of the finding that decides on the primary endpoint.
     primary: &'static str,
     findings: Vec<VerdictRow>,
-    /// The rows that decide, as the page shows them.
-    tables: String,
+    /// The rows that decide.
+    tables: Vec<Deciding>,
     /// File names in `figures/`.
     pictures: Vec<String>,
 }
@@ -37,7 +36,6 @@ impl<'a> Entry<'a> {
             Deciding::add(&mut tables, rows, &data, experiment.id)
                 .with_context(|| format!("finding `{}` of {}", finding.key, experiment.id))?;
         }
-        let tables = tables.iter().map(Deciding::markdown).collect();
         let primary = &endpoints::endpoint(experiment.id)?.decided_by;
         Ok(Entry { experiment, primary, findings, tables, pictures })
     }
@@ -76,25 +74,31 @@ impl<'a> Entry<'a> {
         let Experiment { id, source, .. } = self.experiment;
         let mut text = format!("### {id}\n\n{}\n", wrapped("", "", &format!("*{source}*")));
         let primary = |f: &VerdictRow| if f.key == *self.primary { " (primary endpoint)" } else { "" };
-        let place = |f: &VerdictRow| {
-            sentences::tested_by(id, &f.key).map(|sentence| format!("{}{}", sentence.place, primary(f)))
+        let (judged, own): (Vec<&VerdictRow>, Vec<_>) =
+            self.findings.iter().partition(|f| sentences::tested_by(id, &f.key).is_some());
+        let place = |f: &&VerdictRow| {
+            let sentence = sentences::tested_by(id, &f.key)?;
+            Some(format!("{}{}", sentence.place, primary(f)))
         };
-        let mut judged: Vec<String> = self.findings.iter().filter_map(place).collect();
         let mut known = std::collections::BTreeSet::new();
-        judged.retain(|place| known.insert(place.clone()));
-        if !judged.is_empty() {
-            let judged = format!("[Sentences of the paper](#what-the-paper-says): {}", judged.join("; "));
-            text += &wrapped("- ", "  ", &judged);
+        let places = judged.iter().filter_map(place).filter(|place| known.insert(place.clone()));
+        let places = places.collect::<Vec<_>>().join(", ");
+        if !places.is_empty() {
+            let tested = format!("Tested [sentences of the paper](#what-the-paper-says): {places}");
+            text += &format!("{}\n", wrapped("", "", &tested));
         }
-        for finding in self.findings.iter().filter(|f| place(f).is_none()) {
-            let said = format!("{}{}. {}", finding.statement, primary(finding), self.verdict(finding));
-            text += &wrapped("- ", "  ", &said);
-            let values = few(&finding.values);
-            if finding.rows.is_empty() && !values.is_empty() && numbers(&finding.detail) < ENOUGH {
-                text += &wrapped("  - ", "    ", &values);
-            }
+        if !own.is_empty() {
+            let row = |f: &VerdictRow| {
+                let statement = format!("{}{}", f.statement, primary(f));
+                format!("| {} | {} |\n", cell(&statement), short_cell(&self.verdict(f)))
+            };
+            let rows: String = own.into_iter().map(row).collect();
+            text += &format!("| statement | verdict |\n| --- | --- |\n{rows}\n");
         }
-        text += &format!("\n{}[All values](data/{id}_verdicts.csv)\n", self.tables);
+        text += &self.tables.iter().map(Deciding::markdown).collect::<String>();
+        let files = self.tables.iter().map(|Deciding { file, .. }| format!("[`{file}`](data/{file}), "));
+        let files: String = files.collect();
+        text += &wrapped("", "", &format!("Data: {files}[all values](data/{id}_verdicts.csv)"));
         for picture in &self.pictures {
             text += &format!("\n![{}](figures/{picture})\n", picture.trim_end_matches(".png"));
         }
@@ -102,38 +106,8 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Values of a finding on a page; the file of verdicts has the rest.
-const MOST_VALUES: usize = 2;
-
-/// Numbers in the detail of a verdict that leave its values to the file of verdicts.
-const ENOUGH: usize = 2;
-
-/// Words of a text that contain a digit.
-fn numbers(text: &str) -> usize {
-    text.split_whitespace().filter(|word| word.contains(|c: char| c.is_ascii_digit())).count()
-}
-
-/// The first values of a finding in a line; what two names share, up to a colon, stands once.
-fn few(values: &str) -> String {
-    let all: Map<String, Value> = serde_json::from_str(values).unwrap_or_default();
-    let mut text = String::new();
-    let mut before = "";
-    for (name, value) in all.iter().take(MOST_VALUES) {
-        let (group, own) = name.rsplit_once(": ").unwrap_or(("", name));
-        let value = shown(value, 3);
-        let between = if text.is_empty() { "" } else { "; " };
-        text += &match group {
-            "" => format!("{between}{name}: {value}"),
-            known if known == before => format!("{between}{own} {value}"),
-            new => format!("{between}{new}: {own} {value}"),
-        };
-        before = group;
-    }
-    text
-}
-
-/// Rows and columns of a table on a page; of one with more rows there is a link alone.
-const MOST_ROWS: usize = 6;
+/// Rows and columns of a table on a page; one with more rows is not shown.
+const MOST_ROWS: usize = 5;
 const MOST_COLUMNS: usize = 5;
 
 /// The rows of a table on which findings of an experiment decide.
@@ -170,16 +144,12 @@ impl Deciding {
         Ok(())
     }
 
-    /// The rows that decide, if they are few, with the file that has them.
+    /// The rows that decide, if they are few.
     fn markdown(&self) -> String {
-        let kept = self.kept.iter().filter(|kept| **kept).count();
-        let (file, all) = (&self.file, self.table.rows.len());
-        let link = format!("[`{file}`](data/{file}) ({kept}/{all} rows)\n\n");
         let columns = &self.columns[..self.columns.len().min(MOST_COLUMNS)];
-        if kept > MOST_ROWS {
-            link
-        } else {
-            format!("{}\n{link}", shown_columns(&self.table, columns, &self.kept))
+        match self.kept.iter().filter(|kept| **kept).count() {
+            few if few <= MOST_ROWS => format!("{}\n", shown_columns(&self.table, columns, &self.kept)),
+            _ => String::new(),
         }
     }
 }

@@ -42,17 +42,19 @@ macro_rules! row {
 row! {
     /// A row of `metrics.csv`: nothing of the clock or the machine. Those of [`further_columns`] come after it.
     struct StepMetrics {
-        #[doc = "the loss of the update, the KL term included, an entropy bonus not; of supervised learning the mean negative log-likelihood of a demonstration's token, in nats"]
+        #[doc = "loss of the update, with its KL term and without an entropy bonus; in supervised learning the \
+            mean negative log-likelihood of a demonstration's tokens, in nats"]
         loss,
-        #[doc = "the learning rate of this step"]
+        #[doc = "learning rate of this step"]
         lr,
         #[doc = "Euclidean norm of the gradient of all parameters before clipping; empty when the update was skipped"]
         grad_norm,
-        #[doc = "the factor that clipping multiplied the gradient by; 1 when it did not bind"]
+        #[doc = "factor by which clipping multiplied the gradient; 1 if it did not clip"]
         grad_scale,
         #[doc = "1 when the update was left out because a gradient was not finite, else 0"]
         skipped,
-        #[doc = "tokens whose log-probability enters the loss; of RL those of the responses, the end token included"]
+        #[doc = "tokens whose log-probabilities enter the loss; in RL those of the responses with their end \
+            tokens"]
         tokens,
         #[doc = "mean reward of the responses that have one; empty where none has"]
         reward,
@@ -62,21 +64,21 @@ row! {
         kl,
         #[doc = "mean entropy of the sampling distribution over the tokens of the responses, in nats"]
         entropy,
-        #[doc = "mean over tokens of the probability ratio to the sampling policy (of the trace ratio where the method has a trace)"]
+        #[doc = "mean over tokens of the importance ratio, or of the trace ratio if the method has a trace"]
         ratio_mean,
         #[doc = "exp of the largest absolute log-ratio of a token: 2 means that a probability doubled or halved"]
         ratio_max,
-        #[doc = "the same of the trace log-ratios"]
+        #[doc = "exp of the largest absolute log-ratio of a trace"]
         trace_ratio_max,
-        #[doc = "share of tokens whose loss sits on the lower clip bound, so that their gradient is 0"]
+        #[doc = "share of tokens clipped at the lower bound, so that their gradient is 0"]
         clip_fraction_low,
-        #[doc = "share of tokens whose loss sits on the upper clip bound (or on a two-sided cap)"]
+        #[doc = "share of tokens clipped at the upper bound or at a two-sided cap"]
         clip_fraction_high,
         #[doc = "share of tokens whose log-ratio is so large that exp is continued by its tangent"]
         saturated_fraction,
         #[doc = "mean over tokens of exp of the absolute difference between the log-probabilities of sampler and trainer at the same weights; 1 is exact"]
         logp_error,
-        #[doc = "the same, its largest value"]
+        #[doc = "largest value of this factor over tokens"]
         logp_error_max,
         #[doc = "mean length of a response, in tokens, the end token included"]
         length,
@@ -84,19 +86,21 @@ row! {
         truncated,
         #[doc = "groups of responses in the batch"]
         groups,
-        #[doc = "groups whose known rewards are all equal: under a baseline of the group they have no advantage"]
+        #[doc = "groups whose known rewards are all equal, so that a group baseline gives them zero advantage"]
         zero_variance_groups,
         #[doc = "responses without a reward"]
         ungraded,
-        #[doc = "tokens that passed forward for extra inputs alone, greedy responses, completions, a teacher's and a critic's scores included, but for entropies that a server leaves out and the steps that a critic learns in; empty when the method asks for none"]
+        #[doc = "tokens of forward passes for extra inputs: greedy responses, completions, and scores of a \
+            teacher or critic. Not counted are entropies that a server leaves out and a critic's learning steps. \
+            Empty if the method needs no extra inputs"]
         evidence_forward_tokens,
-        #[doc = "tokens that passed backward for extra inputs alone"]
+        #[doc = "tokens of backward passes for extra inputs"]
         evidence_backward_tokens,
         #[doc = "held-out accuracy with the weights after this step; empty where nothing was evaluated"]
         eval_accuracy,
-        #[doc = "lower end of its 95 % interval (Wilson) over problems"]
+        #[doc = "lower end of the 95 % interval (Wilson) of `eval_accuracy` over problems"]
         eval_low,
-        #[doc = "upper end of the same"]
+        #[doc = "upper end of that interval"]
         eval_high,
     }
 }
@@ -106,7 +110,9 @@ row! {
     struct CriticMetrics {
         #[doc = "loss of the critic on the step's responses before it learns from them: half the squared error of a value, on average over tokens"]
         value_loss,
-        #[doc = "share of the variance of returns that the critic's values explain, the returns with lambda = 1, which are the reward discounted from the last token and hold no value: 1 where they are equal, 0 for a constant, less for values worse than that; empty when the returns are all equal"]
+        #[doc = "share of the variance of returns that the critic's values explain: 1 for exact values, 0 for a \
+            constant, negative for worse values. A return is the final reward, discounted (lambda = 1). Empty if \
+            all returns are equal"]
         explained_variance,
         #[doc = "Euclidean norm of the gradient of the critic before clipping, in its first step on the responses; empty when that was skipped"]
         critic_grad_norm,
@@ -130,11 +136,11 @@ row! {
     struct Timing {
         #[doc = "wall-clock time of the step"]
         seconds,
-        #[doc = "of it, sampling and grading"]
+        #[doc = "part of `seconds` for sampling and grading"]
         sample_seconds,
-        #[doc = "of it, the rest: scores, gradient and optimiser"]
+        #[doc = "remaining part, for scores, gradient and optimiser"]
         update_seconds,
-        #[doc = "`tokens` over `seconds`"]
+        #[doc = "`tokens` divided by `seconds`"]
         tokens_per_second,
         #[doc = "largest resident memory of the process so far, in MiB"]
         peak_rss_mib,

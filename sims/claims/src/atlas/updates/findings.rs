@@ -48,13 +48,13 @@ fn place(name: &str) -> Option<usize> {
 fn headline(all: &[Overall]) -> Finding {
     let good = || all.iter().filter(|o| o.is_unbiased_everywhere());
     let turned = by(all.iter().filter(|o| !o.is_unbiased_everywhere()), |o| o.worst.0);
-    let statement =
-        "Finer credit than one number per response moves the policy along the gradient of expected reward";
+    let statement = "With finer credit than one number per response the expected update follows the gradient of expected \
+         reward";
     let verdict = match turned.is_empty() {
         true => Verdict::Holds,
         false => Verdict::HoldsWhen(format!(
-            "the finer credit is a difference of unbiased values: {} of {} methods are unbiased up to scale on all \
-             tasks",
+            "the finer credit is a difference of unbiased values. On all tasks {} of {} methods are unbiased up \
+             to scale",
             good().count(),
             all.len()
         )),
@@ -90,13 +90,14 @@ fn equal_lengths(atlas: &Atlas, all: &[Overall]) -> Finding {
     let good = by(turned().filter(|o| !turned_when_equal(o)), |o| o.worst.0);
     let verdict = match turned().any(|o| turned_when_equal(&o)) {
         false => Verdict::HoldsWhen(
-            "all responses have one length; if lengths vary, an average over tokens or \
-            responses changes the direction"
+            "all responses have one length. If lengths vary, an average over tokens or responses changes the \
+             direction"
                 .into(),
         ),
-        true => Verdict::Fails(format!("turned even at equal lengths: {bad}")),
+        true => Verdict::Fails(format!("these methods change the direction even at equal lengths: {bad}")),
     };
-    let statement = "One number per response keeps the direction of the gradient, whatever the normalisation";
+    let statement = "With one number per response the expected update keeps the direction of the gradient under \
+        every normalisation";
     let finding = Finding::new("equal_lengths", statement, verdict)
         .value("tasks of one length", equal.len())
         .value("methods that are unbiased there alone", good.len());
@@ -107,7 +108,7 @@ fn reversal(all: &[Overall], [grpo, traced]: [f64; 2]) -> Finding {
     let reversing = by(all.iter().filter(|o| o.reversed.0 > 0.0), |o| -o.reversed.0);
     let finding = Finding::new(
         "reversal",
-        "No method reverses the update of a prefix (κ(s) ≥ 0 wherever the gradient is not 0)",
+        "No method reverses the update of a prefix: κ(s) ≥ 0 wherever the gradient is not 0",
         holds_or(
             reversing.is_empty(),
             format!("{} of {} methods reverse at least one prefix", reversing.len(), all.len()),
@@ -124,9 +125,9 @@ fn lambda(all: &[Overall]) -> Finding {
     let names = ["GRPO-λ recent", BASELINE];
     let [traced, plain] =
         names.map(|name| all.iter().find(|o| o.entry.name == name).and_then(|o| o.mean(Column::Cosine)));
-    let statement = "The expected update of GRPO-λ (recent) is no further from the gradient than GRPO's";
+    let statement = "The expected update of GRPO-λ (recent) is as close to the gradient as GRPO's";
     let ok = traced.zip(plain).is_some_and(|(traced, plain)| traced >= plain - 1e-6);
-    let finding = Finding::new("lambda", statement, holds_or(ok, "its mean cosine is lower"));
+    let finding = Finding::new("lambda", statement, holds_or(ok, "the mean cosine of GRPO-λ is lower"));
     showing(finding, &names, &["mean cosine", "lowest cosine", "on task"])
 }
 
@@ -139,12 +140,13 @@ fn rescaling(atlas: &Atlas) -> Finding {
     };
     let verdict = match worst(SOUND, Column::BiasDirection) < 1e-6 {
         true => Verdict::HoldsWhen(
-            "rewards are not divided by the group's std, nor losses by token counts (`TEMPO, no std`)".into(),
+            "neither rewards are divided by the group's standard deviation nor losses by token counts, as in \
+             *TEMPO, no std*".into(),
         ),
-        false => Verdict::Fails("TEMPO without std turns the update within a prefix".into()),
+        false => Verdict::Fails("*TEMPO, no std* changes the direction within a prefix".into()),
     };
-    let statement = "Prefix-tree credit only changes the relative weights of prefixes; within a prefix the update \
-        has the gradient's direction";
+    let statement = "Prefix-tree credit (TEMPO, TreeRL, SPO-tree, TreeRPO) changes only the relative weights of \
+        prefixes: within a prefix the update has the gradient's direction";
     let finding = Finding::new("rescaling", statement, verdict).note("Largest on any exact task.");
     let shown = [SOUND, "TEMPO", "TreeRL", "SPO-tree", "TreeRPO (recon.)"];
     shown.into_iter().fold(finding, |finding, name| {
@@ -181,12 +183,16 @@ fn tracing(atlas: &Atlas, all: &[Overall]) -> Finding {
     let [lower, higher] = [0, 1].map(|side| compared.iter().map(|(.., counts)| counts[side]).sum::<usize>());
     let verdict = match (lower, higher) {
         (_, 0) => Verdict::Holds,
-        _ if higher > lower => {
-            Verdict::Fails(format!("it is higher in {higher} of the {} cases that differ", lower + higher))
-        }
-        _ => Verdict::HoldsWhen(format!("lower in {lower} of {} cases that differ", lower + higher)),
+        _ if higher > lower => Verdict::Fails(format!(
+            "the error is higher in {higher} of the {} cases that differ",
+            lower + higher
+        )),
+        _ => Verdict::HoldsWhen(format!("the case is one of {lower} of the {} that differ", lower + higher)),
     };
-    let statement = format!("A trace lowers the error of one update at the best step size (G = {GROUP})");
+    let statement = format!(
+        "A trace lowers the error (MSE) of one update at the best step size in groups of \
+        {GROUP}"
+    );
     let finding = Finding::new("tracing", statement, verdict)
         .note("Mean error relative to |∇J|², over tasks; without the trace the clamp stays as it is.");
     compared.iter().fold(finding, |finding, (name, [own, plain], [lower, higher])| {
@@ -205,8 +211,8 @@ fn equal_cost(all: &[Overall]) -> Finding {
     let plain = order.iter().find(family).copied();
     let first = order.first().copied();
     let verdict = match first.filter(|first| Some(*first) != plain) {
-        Some(first) => Verdict::HoldsWhen(format!("the method is {first}, which has the lowest error")),
-        None => Verdict::Fails("one number per response has the lowest".into()),
+        Some(first) => Verdict::HoldsWhen(format!("the method is {first}")),
+        None => Verdict::Fails("a method with one number per response has the lowest error".into()),
     };
     let statement = "At equal cost a method with finer credit has the lowest error of one update";
     let finding =
@@ -231,8 +237,8 @@ fn credit(atlas: &Atlas) -> Finding {
     let mut ranked: Vec<_> = compared.collect();
     ranked.sort_by(|(_, [a, b], _), (_, [c, d], _)| (a - b).total_cmp(&(c - d)));
     let below = ranked.iter().filter(|(_, [own, base], _)| own - base < -1e-9).count();
-    let statement =
-        "Methods with credit per token rank the tokens of a prefix better, in expectation, than GRPO does";
+    let statement = "In expectation methods with credit per token rank the possible next tokens of a prefix better than GRPO \
+         does";
     let verdict = holds_or(
         below == 0 && !ranked.is_empty(),
         format!("{below} of {} methods rank them worse", ranked.len()),

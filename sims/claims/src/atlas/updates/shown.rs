@@ -205,7 +205,7 @@ pub(crate) fn on_page(text: &str) -> anyhow::Result<String> {
         some.push(places.iter().map(|&at| row[at].clone()).collect());
     }
     let link = format!("[all {}](data/atlas_updates_summary.csv)", all.rows.len());
-    Ok(format!("{}\nThese are {} of {link}.\n", some.to_markdown(), some.rows.len()))
+    Ok(format!("{}\nThe table has {} of {link} methods.\n", some.to_markdown(), some.rows.len()))
 }
 
 pub(super) fn figures(atlas: &Atlas) -> Vec<(String, Figure)> {

@@ -34,7 +34,7 @@ pub(super) fn variance(n: &Numbers) -> Finding {
         own.iter().flat_map(|s| [("at the start", s.at_start()), ("after RL", s.at_end())]).collect();
     claim(
         "variance",
-        "Two systematic sets of eight have 0.65 to 0.8 of RLOO's variance on addition, as predicted",
+        "On addition two systematic sets of eight have 0.65 to 0.8 of RLOO's variance, as predicted",
     )
     .verdict(within_range(&readings, PREDICTED))
     .value("level of the intervals in %", 99.64)
@@ -46,13 +46,13 @@ pub(super) fn variance(n: &Numbers) -> Finding {
 fn more(trial: &Trial, arm: &Arm) -> Verdict {
     match arm.effect(&trial.protocol) {
         Some(Effect::Higher) => Verdict::Holds,
-        Some(Effect::Lower) => Verdict::Fails("it has less".into()),
+        Some(Effect::Lower) => Verdict::Fails("the opposite is shown".into()),
         Some(Effect::Equivalent) => {
-            Verdict::Fails(format!("they are equal, within {}", trial.protocol.margin))
+            Verdict::Fails(format!("the two are equivalent within {}", trial.protocol.margin))
         }
-        Some(Effect::Inconclusive) | None => {
-            Verdict::Inconclusive("the interval contains 0 and reaches beyond the margin of equality".into())
-        }
+        Some(Effect::Inconclusive) | None => Verdict::Inconclusive(
+            "the interval contains 0 and reaches beyond the margin of equivalence".into(),
+        ),
     }
 }
 
@@ -73,7 +73,7 @@ fn showing(finding: Finding, trial: &Trial) -> Finding {
 
 fn faster(n: &Numbers) -> Option<Finding> {
     let trial = &n.trials[SYSTEMATIC];
-    let statement = "With systematic groups the model learns addition faster than with RLOO";
+    let statement = "The model learns addition faster with systematic groups than with RLOO";
     Some(showing(claim("faster", statement).verdict(more(trial, trial.arm(SETS)?)), trial))
 }
 
@@ -87,7 +87,7 @@ fn long(n: &Numbers) -> Vec<Finding> {
     ];
     let finding = |(key, arm, name): (&'static str, &str, &str)| {
         let statement =
-            format!("With a long budget {name} ends above GRPO on addition, each at its own rate");
+            format!("With a long budget on addition {name} ends above GRPO, each at its own learning rate");
         Some(claim(key, &statement).verdict(more(trial, trial.arm(arm)?)))
     };
     let mut all: Vec<Finding> = cases.into_iter().filter_map(finding).collect();
@@ -112,7 +112,9 @@ fn divergence(n: &Numbers) -> Option<Finding> {
         both if both.iter().all(|r| matches!(r, Effect::Lower | Effect::Equivalent)) => {
             Verdict::Fails("it is no larger at either β".into())
         }
-        [..] => Verdict::Inconclusive("the two values of β disagree, or an interval contains 0".into()),
+        [..] => Verdict::Inconclusive(
+            "the results at the two values of β disagree, or an interval contains 0".into(),
+        ),
     };
     let times = |d: &Difference| [d.interval.mid, d.interval.low, d.interval.high].map(f64::exp);
     Some(
@@ -130,7 +132,7 @@ fn kl_term(n: &Numbers) -> Option<Finding> {
     let above = pairs.iter().filter(|(a, b)| b.mean >= a.mean).map(|(a, _)| a.name.as_str());
     let above: Vec<&str> = above.collect();
     (!pairs.is_empty()).then(|| {
-        claim("kl_term", "The KL term at β = 0.04 lowers the divergence with every trace and clamp")
+        claim("kl_term", "With and without trace and clamp the KL term at β = 0.04 lowers the divergence")
             .holds_or(above.is_empty(), format!("not for {}", above.join(", ")))
             .each(&pairs, |finding, (a, b)| {
                 finding.value(format!("{}, divergence multiplied by", a.name), (b.mean - a.mean).exp())

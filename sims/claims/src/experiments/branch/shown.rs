@@ -84,7 +84,7 @@ fn gains(n: &Numbers) -> Finding {
             Effect::Equivalent | Effect::Inconclusive => Shown::Neither,
         })
         .collect();
-    let condition = format!("shown of {}", list(&gaining(n)));
+    let condition = format!("shown for {}", list(&gaining(n)));
     let ends: Vec<String> = n
         .tasks
         .iter()
@@ -105,12 +105,12 @@ pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     let [there, planned] = n.runs;
     if !n.is_complete() {
         let reason = format!(
-            "{there} of {planned} runs of its protocol are there, and nothing is concluded before all are"
+            "{there} of {planned} runs of the protocol are complete, and we conclude nothing before all are"
         );
         return vec![claim("gains", EXPERIMENT.claim).verdict(Verdict::Inconclusive(reason))];
     }
     let vine = ("vine", "P1: VinePPO is worse than GRPO on both tasks");
-    let critic = ("critic", "P2: PPO is better than GRPO on CHAIN");
+    let critic = ("critic", "P2: PPO is better than GRPO on chains");
     let learned = ("learned", "P3: PPO is better than VinePPO on both tasks");
     let trees = ("trees", "P4: Neither SPO-tree nor TreeRPO is better than GRPO on either task");
     let tempo = ("tempo", "P5: TEMPO is not better than GRPO on either task");

@@ -27,7 +27,7 @@ impl Outcome {
     pub(in crate::experiments) fn verdict(self) -> Verdict {
         match self {
             Outcome::Held => Verdict::Holds,
-            Outcome::Open => Verdict::Inconclusive("at least one comparison is inconclusive".into()),
+            Outcome::Open => Verdict::Inconclusive("a comparison is inconclusive".into()),
             Outcome::Failed => Verdict::Fails("a comparison shows the opposite".into()),
         }
     }
@@ -59,7 +59,7 @@ fn prediction(
 
 /// The predictions from the second on; the first is the gate.
 fn predictions(n: &Numbers) -> Option<Vec<(Outcome, Finding)>> {
-    let baseline = "P2: Verifier credit is better with the baseline b* than with V";
+    let baseline = "P2: Verifier credit with the baseline b* is better than with the baseline V";
     let trace = "P3: The trace alone is not better than GRPO";
     let clamp =
         "P4: GRPO with the clamp is better than GRPO, and GRPO-λ is not better than GRPO with the clamp";
@@ -76,7 +76,8 @@ fn predictions(n: &Numbers) -> Option<Vec<(Outcome, Finding)>> {
 /// The gate, which is the first prediction.
 fn gate(n: &Numbers) -> Option<Finding> {
     n.gate.first()?;
-    let statement = "P1: Verifier credit (Q - b*) has a higher mean accuracy over the budget than RLOO, and than the same credit at random steps";
+    let statement = "P1: Verifier credit (Q - b*) has a higher mean accuracy over the budget than RLOO and than \
+        permuted credit, which is the same credit at random steps";
     let mut finding = claim("gate", statement)
         .holds_or(n.is_gate_passed(), "the gate is not passed, and no method is compared")
         .value("tokens of the budget", n.study.budget)
@@ -108,7 +109,7 @@ pub(in crate::experiments) fn summary(outcomes: &[Outcome]) -> Finding {
         Some(Outcome::Open) => Verdict::Inconclusive(each.clone()),
         Some(Outcome::Held) | None => Verdict::Holds,
     };
-    claim("predictions", "The predictions that were committed before the runs hold")
+    claim("predictions", "All predictions that were committed before the runs hold")
         .verdict(verdict)
         .value("held", held)
         .value("predictions", outcomes.len())
@@ -137,7 +138,7 @@ pub(in crate::experiments) fn verdict_on_gain(effect: Effect, margin: f64) -> Ve
 fn gains(n: &Numbers) -> impl Iterator<Item = Finding> {
     let against_clamp = "Verifier credit (Q - b*) is better than GRPO with the clamp, which assigns no credit within a response";
     let all = [
-        ("textbook", "Textbook credit, Q - V from the verifier, is better than RLOO", [TEXTBOOK, REFERENCE]),
+        ("textbook", "Verifier credit with the baseline V is better than RLOO", [TEXTBOOK, REFERENCE]),
         ("against_clamp", against_clamp, [VERIFIER, CLAMP]),
         ("paper", "GRPO-λ as published is better than GRPO", [PAPER, GRPO]),
         ("sets", "Systematic sets are better than RLOO", [SETS, REFERENCE]),
@@ -149,10 +150,11 @@ fn gains(n: &Numbers) -> impl Iterator<Item = Finding> {
 fn verifier_noise(n: &Numbers) -> Option<Finding> {
     let mut own = n.updates.iter().filter(|update| update.arm == VERIFIER).peekable();
     own.peek()?;
-    let statement = "Verifier credit (Q - b*) has less noise than RLOO's update at the start, in the middle and at the end of a run";
+    let statement = "The update of verifier credit (Q - b*) has less noise than RLOO's at the start, in the \
+        middle and at the end of a run";
     Some(
         claim("verifier_noise", statement)
-            .holds_or(own.all(|update| update.noise.high < 1.0), "an interval reaches RLOO's")
+            .holds_or(own.all(|update| update.noise.high < 1.0), "an interval of the ratio contains 1")
             .rows("updates", &["place", "arm", "seeds", "noise", "noise_low", "noise_high"])
             .only("arm", &[VERIFIER, TRACE, CLAMP, PERMUTED])
             .note("Noise over RLOO's, Student's t at 95 % over seeds."),

@@ -4,7 +4,7 @@ use super::{ClampEffect, GROUP, LARGE, Numbers, PROBABILITIES, PromptWeight};
 use crate::experiment::Finding;
 use crate::experiments::common::chart::chart;
 use crate::experiments::common::claim::claim;
-use crate::experiments::common::{EXACT, largest, rounding_error};
+use crate::experiments::common::{EXACT, largest, rounding_error, short};
 use crate::figure::{Axis, Figure, Panel};
 use grpo_lambda_stats::table::Table;
 
@@ -37,8 +37,8 @@ fn turns(n: &Numbers) -> Finding {
     .holds_when(
         !kept,
         changed(&traced) && changed(&real),
-        "rewards are not binary, or token weights differ between responses, as with a trace and varying lengths; \
-         otherwise the update only gets shorter",
+        "rewards are not binary, or token weights differ between responses, as with a trace and varying lengths. \
+         Otherwise the clamp only shortens the update",
         "the direction is kept with traces, or with real rewards",
     )
     .value("MDPs with binary rewards", n.effects.iter().filter(|t| t.binary() && t.uniform()).count())
@@ -56,12 +56,15 @@ fn raises_j(n: &Numbers) -> Finding {
     let clamped = lowest(|t| t.clamped_with_gradient);
     claim(
         "raises_j",
-        "With a trace the clamped expected update still raises J (its cosine with ∇J is positive)",
+        "With trace and clamp the expected update raises J: its cosine with ∇J is positive",
     )
     .holds_or(
         clamped.as_ref().is_some_and(|c| c.0 > 0.0),
-        "the clamp makes the mean advantage positive, which the trace multiplies by a weight that grows with the \
-         length",
+        format!(
+            "the lowest cosine is {}. The clamp makes the mean advantage positive, and the trace multiplies it by \
+             a weight that grows with the length",
+            clamped.as_ref().map_or(String::new(), |c| short(c.0))
+        ),
     )
     .value("lowest cosine with ∇J, clamped", clamped)
     .value("unclamped", lowest(|t| t.unclamped_with_gradient))
@@ -73,7 +76,8 @@ fn sums_to_zero(n: &Numbers) -> Finding {
     claim("sums_to_zero", "The clamped advantages of a group still sum to 0")
         .holds_or(
             half.is_some_and(|sum| sum.abs() < EXACT),
-            "their sum is positive, so that the update raises the probability of whatever was sampled",
+            "their sum is positive, so that on average the update raises the probabilities of the sampled \
+                responses",
         )
         .value("sum with 4 of 8 right", half)
         .value("unclamped", rounding_error(unclamped))
@@ -98,8 +102,8 @@ fn formula(n: &Numbers) -> Finding {
     let off_direction = largest(n.prompts.iter().map(|w| (w.cosine - 1.0).abs()));
     claim(
         "formula",
-        "E[update] = w_G(p) ∇p, with w_G(p) = Σ_k Bin(k; G-1, p) [A(k+1 right, r=1) - A(k right, r=0)], \
-         clamped or not",
+        "With and without the clamp E[update] = w_G(p) ∇p, where w_G(p) = Σ_k Bin(k; G-1, p) [A(k+1 right, r=1) \
+         - A(k right, r=0)]",
     )
     .holds_or(error < 1e-10 && off_direction < EXACT, "enumeration and formula differ")
     .value("group sizes", [GROUP, 32, LARGE])
@@ -114,7 +118,7 @@ fn limit(n: &Numbers) -> Finding {
         let mixed = n.prompts.iter().filter(|w| w.group == group && (0.1..=0.9).contains(&w.p));
         largest(mixed.map(PromptWeight::limit_error))
     };
-    claim("limit", "For large groups the clamped weight is sqrt((1-p)/p) + min(0.1, sqrt(p/(1-p)))")
+    claim("limit", "In large groups the clamped weight w_G(p) is sqrt((1-p)/p) + min(0.1, sqrt(p/(1-p)))")
         .holds_or(error(LARGE) < 0.03, "it differs by more than 3 %")
         .value("largest relative difference for p in [.1, .9], G = 8", error(GROUP))
         .value("G = 128", error(LARGE))

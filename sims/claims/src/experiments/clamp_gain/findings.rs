@@ -22,7 +22,8 @@ fn multiples(cells: &[&Outcome]) -> String {
     let of_kind = |kind: Kind| {
         let own = cells.iter().filter(|c| c.kind == kind);
         let ratios: Vec<String> = own.map(|c| c.ratio.to_string()).collect();
-        (!ratios.is_empty()).then(|| format!("{} times the best with {}", ratios.join(" or "), kind.name()))
+        (!ratios.is_empty())
+            .then(|| format!("{} times GRPO's best with {}", ratios.join(" or "), kind.name()))
     };
     [Kind::Sgd, Kind::AdamW].into_iter().filter_map(of_kind).collect::<Vec<_>>().join(", or ")
 }
@@ -76,12 +77,17 @@ fn helps(n: &Numbers) -> Finding {
         all.iter().min_by(|a, b| a.gain[CLAMPED].interval.mid.total_cmp(&b.gain[CLAMPED].interval.mid));
     let finding = Finding::new(
         "helps",
-        "The clamp helps a policy that answers many prompts from shared parameters",
+        "The clamp helps a policy whose parameters are shared by many prompts",
         gains_everywhere(
             &shown,
-            format!("the rate is {}; it hurts in {no} of {} settings", multiples(&places), all.len()),
             format!(
-                "it helps in none of {} settings after Holm's correction and hurts in {no}, the least gain at {}",
+                "the learning rate is {}; the clamp hurts in {no} of {} settings",
+                multiples(&places),
+                all.len()
+            ),
+            format!(
+                "the clamp helps in none of {} settings after Holm's correction and hurts in {no}; it is worst \
+                 at {}",
                 all.len(),
                 worst.map_or(String::new(), |c| place(c))
             ),
@@ -126,7 +132,7 @@ fn nested(n: &Numbers) -> Finding {
     });
     let finding = Finding::new(
         "nested",
-        "With shared parameters the clamp also helps if each run's learning rate is chosen on the other runs",
+        "With shared parameters the clamp helps if the learning rate of each run is chosen on the other runs",
         of_optimisers(n, CLAMPED),
     );
     let finding = with_nested(finding, n, true, &[CLAMPED]);
@@ -139,8 +145,8 @@ fn nested(n: &Numbers) -> Finding {
 fn weights(n: &Numbers) -> Finding {
     let finding = Finding::new(
         "weights",
-        "Where prompts share parameters, it already helps to weigh prompts as the clamp does (GRPO's advantages \
-         times the ratio of expected updates)",
+        "With shared parameters GRPO learns faster if its advantages are only multiplied by the weights that the \
+         clamp gives to prompts",
         of_optimisers(n, WEIGHTS),
     );
     with_nested(finding, n, true, &[WEIGHTS, CLAMPED, REWEIGHTING, OFFSET])
@@ -163,8 +169,8 @@ fn parts(n: &Numbers) -> Finding {
         .sum::<f64>();
     let finding = Finding::new(
         "parts",
-        "The clamp works by re-weighting prompts: this part changes the area under the learning curve more than its \
-         offset does",
+        "The clamp works by re-weighting prompts: its re-weighting part changes the area under the learning \
+         curve more than its offset does",
         holds_or(
             rms(REWEIGHTING) > rms(OFFSET),
             format!("re-weighting {}, offset {}", short(rms(REWEIGHTING)), short(rms(OFFSET))),
@@ -201,15 +207,17 @@ fn shared(n: &Numbers) -> Finding {
     let apart = Shown::Gain.count(&shown);
     let finding = Finding::new(
         "shared",
-        "The clamp helps more where prompts share parameters than in a table with the same start policy",
+        "The clamp helps a policy with shared parameters more than a table with the same start policy",
         gains_everywhere(
             &shown,
             format!(
-                "the interval lies above the table's in {apart} of {} settings, and the mean is greater in {more}",
+                "the setting is one of {apart} of {} in which the interval of the gain lies above that of the \
+                 table; the mean gain is larger in {more}",
                 pairs.len()
             ),
             format!(
-                "no interval lies above the table's; the mean is greater in {more} of {} settings",
+                "in no setting the interval of the gain lies above that of the table; the mean gain is larger in \
+                 {more} of {}",
                 pairs.len()
             ),
         ),
@@ -225,10 +233,10 @@ fn offset(n: &Numbers) -> Finding {
     let moved = largest(n.weights.iter().map(|(_, w)| (w[OFFSET] - w[0]).abs()));
     let finding = Finding::new(
         "offset",
-        "On average the clamp's offset has no effect, since it raises the probability of whatever was sampled",
+        "On average the clamp's offset has no effect, since it is the same for all responses of a group",
         holds_or(
             moved < 1e-12,
-            "it re-weights prompts, too, since it depends on how many responses are right",
+            "the offset re-weights prompts, too, since it depends on the number of right responses",
         ),
     );
     finding
@@ -244,8 +252,7 @@ fn solved(n: &Numbers) -> Finding {
         n.weights.windows(2).all(|w| w[1].1[CLAMPED] / w[1].1[0] <= w[0].1[CLAMPED] / w[0].1[0] + 1e-12);
     let finding = Finding::new(
         "solved",
-        "The more often a prompt is solved, the less of its weight the clamp leaves, a curriculum towards unsolved \
-         prompts",
+        "The more often a prompt is solved, the smaller the share of its weight that remains under the clamp",
         holds_or(falls, "the share of the weight that is left rises somewhere"),
     );
     [0.02, 0.5, 0.9, 0.98]

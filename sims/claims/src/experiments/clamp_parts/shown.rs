@@ -52,13 +52,14 @@ fn helps(n: &Numbers) -> Finding {
     let verdict = gains_everywhere(
         &shown,
         format!(
-            "the setting is {} ({up} of {all} settings after Holm's correction); in {down} settings it solves fewer",
+            "the setting is {} ({up} of {all} settings after Holm's correction); with the clamp it solves fewer \
+             in {down} settings",
             places.join(" or ")
         ),
-        format!("in none of {all} settings after Holm's correction; it solves fewer in {down}"),
+        format!("it does in none of {all} settings after Holm's correction, and solves fewer in {down}"),
     );
-    let statement = "With clamped advantages the transformer solves more additions than with GRPO at every learning \
-        rate, under SGD and under AdamW";
+    let statement = "The transformer solves more additions with the clamp than with GRPO at every learning rate, \
+        under SGD and under AdamW";
     showing(claim("helps", statement).verdict(verdict), &[CLAMP], &GAIN)
         .value("cells", all)
         .value("cells with a gain", up)
@@ -96,9 +97,9 @@ fn tested(finding: Finding, n: &Numbers, tests: usize) -> Finding {
 }
 
 fn at_nested_rates(n: &Numbers) -> Finding {
-    let statement = "With clamped advantages the transformer solves more additions than with GRPO if each seed's \
-        learning rate is chosen on the other seeds, under SGD and under AdamW";
-    let neither = "under neither after Holm's correction";
+    let statement = "If each seed's learning rate is chosen on the other seeds, the transformer solves more \
+        additions with the clamp than with GRPO, under SGD and under AdamW";
+    let neither = "it does under neither optimiser after Holm's correction";
     let claim = claim("at_nested_rates", statement);
     let finding = at_chosen_rates(n, claim, &[CLAMP - 1], neither, &[PARTS[CLAMP].name()]);
     let finding = finding.each(&n.nested, |finding, o| {
@@ -111,10 +112,9 @@ fn at_nested_rates(n: &Numbers) -> Finding {
 }
 
 fn parts(n: &Numbers) -> Finding {
-    let statement = "The clamp helps by its contrast within a group, which re-weights prompts: this part alone \
-        solves more than GRPO, and more than the offset alone";
-    let neither = "no optimiser shows both that the contrast solves more than GRPO and that it solves more than the \
-        offset";
+    let statement = "The clamp helps by its contrast within a group, which re-weights prompts: with the contrast \
+        alone the transformer solves more than with GRPO or the offset alone";
+    let neither = "under neither optimiser is the contrast shown to be better than both GRPO and the offset";
     let names = [PARTS[REWEIGHTING].name(), PARTS[OFFSET].name(), OTHERS[1]];
     let finding = at_chosen_rates(n, claim("parts", statement), &[REWEIGHTING - 1, APART], neither, &names);
     let finding = finding.each([REWEIGHTING, OFFSET], |finding, arm| {
@@ -129,8 +129,11 @@ fn parts(n: &Numbers) -> Finding {
 }
 
 fn beyond(n: &Numbers) -> Finding {
-    let claim =
-        claim("beyond", "The gain of the two parts together is larger than the sum of their separate gains");
+    let claim = claim(
+        "beyond",
+        "The improvement by the whole clamp is larger than the sum of the improvements by its \
+            two parts",
+    );
     let neither = "not shown under either optimiser after Holm's correction";
     tested(at_chosen_rates(n, claim, &[BEYOND], neither, &[OTHERS[0]]), n, 3 * n.nested.len())
 }
@@ -145,7 +148,8 @@ fn tabular(n: &Numbers) -> Finding {
     let pairs: Vec<(&Outcome, f64)> = n.cells.iter().filter_map(|c| Some((c, in_tabular(n, c)?))).collect();
     let same = |(c, tabular): &&(&Outcome, f64)| (c.gain[CLAMP].interval.mid > 0.0) == (*tabular > 0.0);
     let agree = pairs.iter().filter(same).count();
-    let statement = "The tabular version of the task predicts the sign of the clamp's gain at each multiple of the best rate";
+    let statement = "At each multiple of the best learning rate the policy with shared parameters of \
+        `clamp_gain` predicts whether the clamp helps the transformer";
     let detail = format!("the predicted sign is right in {agree} of {} settings", pairs.len());
     claim("tabular", statement)
         .holds_or(agree == pairs.len() && !pairs.is_empty(), detail)
@@ -159,7 +163,8 @@ fn divergence(n: &Numbers) -> Finding {
     let less = n.cells.iter().filter(|c| c.kl[CLAMP] < c.kl[0]).count();
     let finding = claim(
         "divergence",
-        "The clamp keeps the policy nearer to the start (mean log π/π_start of its own tokens)",
+        "The clamp keeps the policy nearer to the start policy, in mean log π/π_start over the tokens that it \
+         samples",
     )
     .holds_when(
         less == n.cells.len(),

@@ -25,8 +25,8 @@ fn same_objective(n: &Numbers) -> Finding {
         .holds_when(
             elsewhere == 0 && where_said == 0,
             elsewhere == 0 && raised == 0.0,
-            "δ_t ≥ 0 or 1-ε ≤ ratio ≤ 1+ε. For δ_t < 0 outside it differs everywhere: the gradient stays on below \
-             1-ε, where PPO stops pushing the token down, and is off above 1+ε, where PPO pulls it back",
+            "δ_t ≥ 0 or 1-ε ≤ ratio ≤ 1+ε. For δ_t < 0 and a ratio outside that range it does the opposite of \
+             PPO: below 1-ε it keeps pushing the token down, and above 1+ε it does not pull the token back",
             format!("{elsewhere} points differ from that statement"),
         )
         .value("points of ratio and advantage", n.points.len())
@@ -39,14 +39,14 @@ fn lower_bound(n: &Numbers) -> Finding {
     let off = largest(n.points.iter().map(Point::off_formula));
     claim(
         "lower_bound",
-        "As printed, the loss is -min(ratio, 1+ε) δ for either sign of δ: the lower bound never acts",
+        "The printed loss is -min(ratio, 1+ε) δ for either sign of δ, so that its lower bound never acts",
     )
     .identity(off)
 }
 
 fn on_policy(n: &Numbers) -> Finding {
     let difference = n.on_policy.difference;
-    claim("on_policy", "On-policy (one update per batch) the two forms are the same method")
+    claim("on_policy", "With one update per batch the printed form and PPO's have the same expected update")
         .holds_or(difference == 0.0, "expected updates differ")
         .value("MDPs", n.on_policy.mdps)
         .value("G", GROUP)
@@ -58,10 +58,10 @@ fn trust_region(n: &Numbers) -> Finding {
     let kept = end(FORMS[1].0).zip(end(FORMS[0].0)).is_some_and(|(printed, ppo)| printed > 0.9 * ppo);
     claim(
         "trust_region",
-        "It is true of the printed form, too, that \"clipping π_ratio between 1-ϵ and 1+ϵ discourages π_θ from \
-         changing too much from π_θold\"",
+        "\"clipping π_ratio between 1-ϵ and 1+ϵ discourages π_θ from changing too much from π_θold\" in the \
+         printed form, too",
     )
-    .holds_or(kept, "the policy moves farther than with PPO's form")
+    .holds_or(kept, "with the printed form the policy moves farther than with PPO's")
     .rows("trust_region", &["form", "updates", "kl_from_sampling_policy", "smallest_ratio", "j"])
     .only("updates", &[UPDATES])
 }
@@ -72,7 +72,7 @@ fn off_policy(n: &Numbers) -> Finding {
     let apart = |(a, b): &(&AfterStep, &AfterStep)| (a.cosine_with_grad_j - b.cosine_with_grad_j).abs();
     let is_apart = pairs.iter().any(|pair| apart(pair) > 1e-6);
     // The first of the largest differences, of policies that have got worse and of those that have improved.
-    claim("off_policy", "Off-policy the printed form's update has another direction than that of PPO's form")
+    claim("off_policy", "Off-policy the updates of the printed form and of PPO's form differ in direction")
         .holds_or(is_apart, "the same everywhere")
         .each([("got worse", false), ("improved", true)], |finding, (name, improved)| {
             let moved = pairs.iter().filter(|(m, _)| (m.step > 0.0) == improved);

@@ -37,15 +37,18 @@ fn same_reweighting(n: &Numbers) -> Finding {
         .holds_or(
             gap(&n.trace, &unclamped) < EXACT,
             format!(
-                "their weights are time reversals of each other, w_t = c_(T-1-t): at T = {LEN}, λ = {Q} ϵ-trace \
-                 weighs token 0 with {} and the last with {}, ϵ-weight's w with {} and {}",
+                "ϵ-weight's weights are those of ϵ-trace in reverse order. At T = {LEN} and λ = {Q} ϵ-trace \
+                 weighs the first token with {} and the last with {}; ϵ-weight weighs them with {} and {}",
                 short(n.trace[0]),
                 short(n.trace[LEN - 1]),
                 short(unclamped[0]),
                 short(unclamped[LEN - 1])
             ),
         )
-        .value("relative error of the reversal", rounding_error(gap(&n.weight, &reversed) / reversed[LEN - 1]))
+        .value(
+            "relative error of the reversal",
+            rounding_error(gap(&n.weight, &reversed) / reversed[LEN - 1]),
+        )
         .value("factor of ϵ-weight's soft clamp at log π = -0.5", soft_clamp())
         .note("Style recent, on-policy, δ_t = A_NAE.")
 }
@@ -55,8 +58,8 @@ fn decay(n: &Numbers) -> Finding {
         .holds_or(
             !n.trace.windows(2).all(|w| w[0] > w[1]),
             format!(
-                "summed over the ratios it enters, a token's weight grows going back in time, c_k = (1 - q^(T-k))/(1 \
-                 - q): {} at the last token, {} at T/2, {} at token 0",
+                "in the whole loss a token's weight grows towards the start of the response: it is {} at the \
+                 last token, {} at T/2 and {} at token 0",
                 short(n.trace[LEN - 1]),
                 short(n.trace[LEN / 2]),
                 short(n.trace[0])
@@ -81,9 +84,12 @@ fn kl_grows_along(n: &Numbers) -> Finding {
     let kl_same = paper_sizes(n).iter().all(|s| (s.kl - 1.0).abs() < 1e-9);
     claim(
         "kl_grows_along",
-        "The KL term grows with the policy term, so that β = 0.04 means the same for GRPO and GRPO-λ",
+        "The KL term grows with the policy term, so that β = 0.04 has the same effect in GRPO and GRPO-λ",
     )
-    .holds_or(!kl_same || high < 1.0 + EXACT, "the KL gradient is the same as GRPO's")
+    .holds_or(
+        !kl_same || high < 1.0 + EXACT,
+        "the policy gradient grows, but the KL gradient is that of GRPO",
+    )
     .value("least effective β", BETA / high)
     .value("greatest", BETA / low)
 }
@@ -92,9 +98,12 @@ fn early_as_late(n: &Numbers) -> Finding {
     let (first, last) = (n.both[0], n.both[LEN - 1]);
     claim(
         "early_as_late",
-        "With style `both`, \"early tokens are considered as important as the late ones\" (in the update)",
+        "In the update of style `both`, \"early tokens are considered as important as the late ones\"",
     )
-    .holds_or((first - last).abs() < EXACT, "the first token weighs more")
+    .holds_or(
+        (first - last).abs() < EXACT,
+        format!("the first token weighs {} and the last {}", short(first), short(last)),
+    )
     .value("weight of token 0", first)
     .value("of the last", last)
     .note(format!("T = {LEN}, λ = {Q}; c_0 = T for every λ."))
@@ -104,8 +113,8 @@ fn td_errors(n: &Numbers) -> Finding {
     let gae: Vec<f64> = (0..LEN).map(|t| Q.powi((LEN - 1 - t) as i32)).collect();
     claim(
         "td_errors",
-        "With the TD errors of a constant critic (delta=terminal) the weights are \
-         GAE's λ^(T-1-t), rising towards the end",
+        "With the TD errors of a constant critic (`delta=terminal`) the token weights are GAE's λ^(T-1-t), which \
+         rise towards the last token",
     )
     .identity(gap(&n.terminal, &gae))
     .value("first and last weight", [n.terminal[0], n.terminal[LEN - 1]])

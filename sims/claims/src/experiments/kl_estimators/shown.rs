@@ -18,24 +18,21 @@ pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
 fn k3_as_loss(n: &Numbers) -> Finding {
     let s = &n.states;
     let (cosine, kl) = s.lowest;
-    claim(
-        "k3_as_loss",
-        "The expected gradient of k3 in the loss is that of the divergence that k3 estimates, KL(π||ref)",
-    )
-    .holds_or(cosine > 1.0 - 1e-9, "E[∇k3] = π - ref = ∇KL(ref||π), the gradient of the other divergence")
-    .value("random pairs of 3-action softmax policies", s.pairs)
-    .value("lowest cosine with ∇KL(π||ref)", cosine)
-    .value("its KL", kl)
-    .value("largest difference from ∇KL(ref||π)", rounding_error(s.identities[2]))
-    .value("largest difference of E[k1], E[k3], E[ρ k3] from KL(π||ref)", rounding_error(s.values))
-    .value("of E[k2]", s.k2_value)
+    claim("k3_as_loss", "With k3 in the loss the expected gradient is that of KL(π||ref), which k3 estimates")
+        .holds_or(cosine > 1.0 - 1e-9, "E[∇k3] = π - ref is the gradient of KL(ref||π) instead")
+        .value("random pairs of 3-action softmax policies", s.pairs)
+        .value("lowest cosine with ∇KL(π||ref)", cosine)
+        .value("its KL", kl)
+        .value("largest difference from ∇KL(ref||π)", rounding_error(s.identities[2]))
+        .value("largest difference of E[k1], E[k3], E[ρ k3] from KL(π||ref)", rounding_error(s.values))
+        .value("of E[k2]", s.k2_value)
 }
 
 fn worked_table(n: &Numbers) -> Finding {
     claim(
         "worked_table",
-        "The expected gradients on a 3-action softmax are k1 (0,0,0), k2 and ratio·k3 (0.0033, 0.2365, -0.2398), k3 \
-         (0.1509, 0.2927, -0.4436)",
+        "On a softmax with three actions the expected gradient is (0, 0, 0) with k1, (0.0033, 0.2365, -0.2398) \
+         with k2 or ratio·k3, and (0.1509, 0.2927, -0.4436) with k3",
     )
     .holds_or(n.hand.off < 5.1e-5, "a row differs")
     .value("largest difference", format!("{:.0e}", n.hand.off))
@@ -49,7 +46,7 @@ fn worked_table(n: &Numbers) -> Finding {
 fn identities(n: &Numbers) -> Finding {
     let finding = claim(
         "identities",
-        "E[∇k1] = 0, E[∇k2] = E[∇(ρ k3)] = ∇KL(π||ref), E[∇k3] = ∇KL(ref||π), on-policy, per state",
+        "On-policy, in each state, E[∇k1] = 0, E[∇k2] = E[∇(ratio·k3)] = ∇KL(π||ref), and E[∇k3] = ∇KL(ref||π)",
     )
     .identity(largest(n.states.identities));
     finding.note("log ref - log π (seen in public code) is -k1: expectation 0, sign wrong sample by sample.")
@@ -62,11 +59,12 @@ fn range(n: &Numbers, estimator: &str, cosine: fn(&Row) -> Option<f64>) -> [f64;
 
 fn sign_of_beta(n: &Numbers) -> Finding {
     let [k2, k3] = ["k2", "k3"].map(|estimator| range(n, estimator, |r| r.reverse)[0]);
-    let condition = "the text's objective is maximised and the algorithms' loss, -min(..)δ + βℓ_KL, is minimised, \
-        without the value loss, which the text adds to a maximised ℓ_PPO = ℓ_ψ + ℓ_GAE - βℓ_KL";
+    let condition = "the text's objective is maximised, the algorithms' loss -min(..)δ + βℓ_KL is minimised, and \
+        the value loss is left out, which the text adds to ℓ_PPO = ℓ_ψ + ℓ_GAE - βℓ_KL although it maximises \
+        ℓ_PPO";
     claim(
         "sign_of_beta",
-        "The text's ℓ_GRPO = ℓ_NAE - βℓ_KL and the algorithms' ℓ_GRPO-λ + βℓ_KL agree on the sign of β",
+        "The text's ℓ_GRPO = ℓ_NAE - βℓ_KL and the algorithms' ℓ_GRPO-λ + βℓ_KL agree in the sign of the KL term",
     )
     .holds_when(false, k2.min(k3) > 0.0, condition, "a registered KL term moves away from the reference")
     .value("MDPs", MDPS.len())
@@ -77,8 +75,8 @@ fn sign_of_beta(n: &Numbers) -> Finding {
 fn summed_over_visits(n: &Numbers) -> Finding {
     claim(
         "summed_over_visits",
-        "On whole responses, the registered KL terms are Σ_s d(s) times the gradients per \
-         state (rloo, beta = 1, on-policy)",
+        "On whole responses the gradient of a KL term of this library is the sum over states s of d(s) times the \
+         gradient in s, where d(s) is the probability of a visit (`rloo`, β = 1, on-policy)",
     )
     .identity(largest(n.responses.rows.iter().map(|r| r.off)))
 }
@@ -86,12 +84,12 @@ fn summed_over_visits(n: &Numbers) -> Finding {
 fn whole_responses(n: &Numbers) -> Finding {
     let k2 = range(n, "k2", |r| r.reverse);
     let (k3, k3_forward) = (range(n, "k3", |r| r.reverse), range(n, "k3", |r| r.forward));
-    let condition = "responses have one choice, or the visits d(s) are held fixed: a loss per token does not \
-        see that a token leads to states with more or less KL, and k3 weighs states by the visits of π, not of ref";
+    let condition = "responses have one choice, or d(s) is held fixed. A loss per token ignores that a token can \
+        lead to states with more KL, and k3 weighs states by the visits of π instead of ref";
     claim(
         "whole_responses",
-        "On whole responses, k2 and ratio·k3 in the loss give ∇KL(π||ref), and k3 gives ∇KL(ref||π), of the \
-         distributions of responses",
+        "For the distributions of whole responses k2 and ratio·k3 in the loss give ∇KL(π||ref), and k3 gives \
+         ∇KL(ref||π)",
     )
     .holds_when(k2[0].min(k3_forward[0]) > 1.0 - 1e-9, true, condition, "")
     .value("cosines over MDPs: k2 and ratio_k3 with ∇KL(π||ref)", k2)

@@ -40,8 +40,8 @@ fn as_printed(n: &Numbers) -> Finding {
     let (printed, cases) =
         (count(&exact, &is_printed) + count(&wrong, &is_printed), exact.len() + wrong.len());
     let detail = format!(
-        "from λ = 0 to 1 the bias falls in {} of {} cases with a wrong critic and rises in {}; with the exact critic \
-         the variance rises in {} of {} MDPs and falls in {}",
+        "from λ = 0 to 1 the bias falls in {} of {} cases with a wrong critic and rises in {}. With the exact \
+         critic the variance rises in {} of {} MDPs and falls in {}",
         count(&wrong, &|c| direction(&c.bias) < 0),
         wrong.len(),
         count(&wrong, &|c| direction(&c.bias) > 0),
@@ -59,8 +59,9 @@ fn exact_critic(n: &Numbers) -> Finding {
     let e = &n.exact;
     claim(
         "exact_critic",
-        "With the exact critic the estimate g(λ) is unbiased at every λ, and its variance never falls with λ: \
-         Var(A_t|s,a) = Σ_{l≥1} λ^{2l} E[δ²_{t+l}|s,a], plus the grader's noise where action a completes the response",
+        "With the exact critic the estimate g(λ) is unbiased at every λ, and its variance never falls with λ. \
+         Var(A_t|s,a) is Σ_{l≥1} λ^{2l} E[δ²_{t+l}|s,a], plus the variance of the reward if action a \
+         completes the response",
     )
     .all_within(EXACT, e.bias.max(e.formula).max(e.fall))
     .value("MDPs", n.mdps())
@@ -77,7 +78,7 @@ fn wrong_critics(n: &Numbers) -> Finding {
     let neither = count(|c| !rises(&c.variance) && !falls(&c.variance));
     claim(
         "wrong_critics",
-        "With a wrong critic the bias vanishes at λ = 1, and the variance is in general not monotone in λ",
+        "With a wrong critic the bias is 0 at λ = 1, and the variance need not be monotone in λ",
     )
     .holds_or(last < EXACT && neither > 0, "a bias is left, or every variance has a direction")
     .value("cases (perturbed, stale, constant, zero critic)", wrong.len())
@@ -96,8 +97,8 @@ fn perturbed_critic(n: &Numbers) -> Finding {
     let minimum_inside = variance[1..4].iter().any(|v| *v < variance[0] && *v < variance[4]);
     claim(
         "perturbed_critic",
-        "With normal errors of standard deviation 0.3 in the critic, the mean bias over random MDPs falls to 0 as λ \
-         rises to 1, and the mean variance is smallest at a λ between 0 and 1",
+        "If the critic has normal errors of standard deviation 0.3, the mean bias over random MDPs falls to 0 as \
+         λ rises to 1, and the mean variance is smallest between λ = 0 and 1",
     )
     .holds_when(
         shaped && minimum_inside,

@@ -111,12 +111,12 @@ fn paper_under(c: &Comparison, regime: Regime) -> Finding {
     let on = format!("by task it is better on {better} and worse on {worse}");
     let verdict = match sign {
         Sign::Better if both.iter().all(|(_, o)| o.worse.is_empty()) => Verdict::Holds,
-        Sign::Better => Verdict::HoldsWhen(format!("averaged over MDPs; worse on {worse}")),
+        Sign::Better => Verdict::HoldsWhen(format!("tasks are averaged; GRPO-λ is worse on {worse}")),
         Sign::TheseTasks | Sign::Tie => Verdict::Inconclusive(match gaining(c, regime).as_slice() {
             [] => format!("no difference is shown; {on}"),
-            some => format!("a gain is shown only for the variant \"{}\"; {on}", list(some)),
+            some => format!("only the variant \"{}\" is shown to be better; {on}", list(some)),
         }),
-        Sign::Worse => Verdict::Fails(format!("it is worse; {on}")),
+        Sign::Worse => Verdict::Fails(format!("GRPO-λ is worse; {on}")),
     };
     let statement = format!("GRPO-λ as published is better than GRPO {}", at(regime));
     showing(Finding::new(regime.name(), statement, verdict), &[regime], &PAPER)
@@ -142,8 +142,8 @@ fn headline(c: &Comparison) -> Finding {
     } else {
         Verdict::Inconclusive(said)
     };
-    let statement = "On small exact tasks GRPO-λ as published (style recent or both, ε-trace, λ = 0.99, clamp -0.1) \
-        learns faster than GRPO, whichever the learning rate";
+    let statement = "On small exact tasks GRPO-λ as published (style recent or both, ε-trace, λ = 0.99, clamp \
+        -0.1) learns faster than GRPO at every choice of the learning rate";
     showing(Finding::new("headline", statement, verdict), &Regime::ALL, &PAPER)
         .value("MDPs", c.tasks.len())
         .value("runs", c.runs)
@@ -163,12 +163,14 @@ fn gap(c: &Comparison) -> Finding {
     let inside: Vec<&str> =
         Regime::ALL.into_iter().zip(means).filter(|(_, mean)| *mean >= 20.0).map(|(r, _)| at(r)).collect();
     let verdict = match inside.len() {
-        0 => Verdict::Fails("the average gap is below 20 % at every learning rate".into()),
+        0 => {
+            Verdict::Fails("the average difference is below 20 % at every choice of the learning rate".into())
+        }
         4 => Verdict::Holds,
         _ => Verdict::HoldsWhen(list(&inside)),
     };
-    let statement = "On small exact tasks the average gap between the 16 variants of GRPO-λ and GRPO is 20 % or more, as \
-        section 4.2 reports for its training plots";
+    let statement = "On small exact tasks the 16 variants of GRPO-λ are on average 20 % or more better than \
+        GRPO, as section 4.2 reports for its training plots";
     Regime::ALL.into_iter().zip(means).fold(
         Finding::new("gap", statement, verdict).note("The paper says 20-50 %."),
         |finding, (regime, mean)| finding.value(format!("mean gain in % {}", at(regime)), mean),
@@ -184,10 +186,10 @@ fn regardless(c: &Comparison) -> Finding {
     let fewest = counts.iter().map(|(_, _, better, _)| *better).min().unwrap_or(0);
     let finding = Finding::new(
         "regardless",
-        "On small exact tasks every variant of GRPO-λ beats GRPO, whichever the learning rate",
+        "On small exact tasks every variant of GRPO-λ is better than GRPO at every choice of the learning rate",
         holds_or(
             counts.iter().all(|(_, all, better, _)| better == all),
-            format!("at one of the rates {fewest} of the 16 variants do"),
+            format!("at one of the choices {fewest} of 16 variants are better"),
         ),
     );
     let finding = counts.into_iter().fold(finding, |finding, (regime, _, better, worse)| {
@@ -206,19 +208,19 @@ fn step_size(c: &Comparison) -> Finding {
     let longer = cautious > own.max(unit);
     let gaining = gaining(c, Regime::Cautious);
     let shown = match gaining.as_slice() {
-        [] => "no gain is shown".to_owned(),
-        some => format!("a gain is shown only for the variant \"{}\"", list(some)),
+        [] => "no variant is shown to be better".to_owned(),
+        some => format!("only the variant \"{}\" is shown to be better", list(some)),
     };
     let verdict = holds_when(
         longer && gaining.len() == PAPER.len(),
         longer,
         format!(
-            "means over these tasks are compared; at the small rate, with the tasks as the sample, {shown}"
+            "means over these tasks are compared. At the small rate, with the tasks as the sample, {shown}"
         ),
-        "its gain at the small rate is no larger than at tuned rates, or with mean weight 1",
+        "GRPO-λ is no better at the small rate than at tuned rates, or than with mean weight 1",
     );
-    let statement = "Under plain SGD at one small learning rate for both, GRPO-λ learns faster because its steps are longer, not \
-         because its credit is better";
+    let statement = "Under plain SGD at one small learning rate for both methods GRPO-λ learns faster than GRPO \
+        because its steps are longer, not because its credit is better";
     let finding = Finding::new("step_size", statement, verdict)
         .value("mean weight, recent", recent)
         .value("mean weight, both", both)
@@ -232,7 +234,7 @@ pub(super) fn clamp(c: &Comparison) -> Finding {
     let found = list.map(|name| (name, c.against(Regime::OwnBest, name)));
     let helps = found[0].1.over_tasks.positive() && found[1].1.gain.mid > found[2].1.gain.mid;
     let statement = "Clamping advantages at -0.1 helps learning";
-    let verdict = holds_or(helps, "at tuned rates it is not shown to help, alone or with the trace");
+    let verdict = holds_or(helps, "at tuned rates the clamp is not shown to help, alone or with the trace");
     let regimes = [Regime::OwnBest, Regime::Equal, Regime::UnitMean];
     showing(Finding::new("clamp", statement, verdict), &regimes, &list)
 }
@@ -247,7 +249,8 @@ fn direction(c: &Comparison) -> Finding {
     let verdict = match lower.iter().min_by(|a, b| a.1.total_cmp(&b.1)) {
         None => Verdict::Holds,
         Some((t, ours, grpo)) => Verdict::Fails(format!(
-            "it is further from ∇J on {} of {} MDPs; its lowest cosine, on {}, is {ours:.3}, where GRPO's is {grpo:.3}",
+            "on {} of {} MDPs GRPO-λ's update is further from ∇J. Its lowest cosine is on {}: {ours:.3}, where \
+             GRPO's is {grpo:.3}",
             lower.len(),
             c.tasks.len(),
             c.tasks[*t].name,
@@ -266,14 +269,14 @@ fn direction(c: &Comparison) -> Finding {
 fn inversion(c: &Comparison) -> Finding {
     let last = |name: &str| c.last[c.index(name)][0];
     let paper = c.exact.credits.iter().find(|(name, _)| *name == PAPER[0]).map(|(_, w)| (w[0], w[1]));
-    let statement = "GRPO-λ prefers the better of two answers whatever their lengths";
+    let statement = "GRPO-λ prefers the better of two answers, whatever their lengths are";
     let verdict = match paper {
         None => Verdict::Inconclusive("its credit was not computed".into()),
         Some((short, long)) => holds_or(
             short > long,
             format!(
-                "on `fork` the long, worse answer gets credit {long:.2}, and the short, better one {short:.2}; runs \
-                 end at J/J* = {:.3}",
+                "on `fork` the long, worse answer gets credit {long:.2}, and the short, better one {short:.2}. \
+                 Runs end at J/J* = {:.3}",
                 last(PAPER[0])
             ),
         ),
@@ -409,8 +412,8 @@ mod tests {
             step_size(&c).verdict.detail().to_owned()
         };
         let first = without(PAPER[0]);
-        assert!(first.ends_with("a gain is shown only for the variant \"both trace .99\""), "{first}");
+        assert!(first.ends_with("only the variant \"both trace .99\" is shown to be better"), "{first}");
         let neither = without(PAPER[1]);
-        assert!(neither.ends_with("no gain is shown"), "{neither}");
+        assert!(neither.ends_with("no variant is shown to be better"), "{neither}");
     }
 }

@@ -21,7 +21,7 @@ pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "learning",
     title: "Does GRPO-λ learn faster than GRPO on small exact tasks, and is the reason better credit or longer steps?",
     claim: "Where everything is exact and small: does GRPO-λ learn faster than GRPO, at which learning rates, and why?",
-    source: "Our question; of language models the paper says that \"GRPO-λ learns faster and improves 30-40% better \
+    source: "Our question; the paper says of language models that \"GRPO-λ learns faster and improves 30-40% better \
         than GRPO\" (section 1)",
     run: |context| PARTS.report(context),
 };

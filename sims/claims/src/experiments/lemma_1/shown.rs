@@ -17,14 +17,15 @@ pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
         smallest(n),
         corrected(
             "corrected",
-            "At γ = 1 three corrections of the lemma hold: L1a: V(s_0) - E[V(S_t);τ>t] ≤ P(τ≤t) and |V(s_0) - \
-             E[V(S_t)|τ>t]| ≤ P(τ≤t); L1b: the survival P(τ>t) is a mean of path products; L1c: the stopped values \
-             V(S_t∧τ) are a martingale of growing variance",
+            "Three corrections of the lemma hold at γ = 1. L1a: V(s_0) - E[V(S_t);τ>t] ≤ P(τ≤t) and |V(s_0) - \
+             E[V(S_t)|τ>t]| ≤ P(τ≤t). L1b: the survival P(τ>t) is a mean of path products. L1c: the stopped \
+             values V(S_t∧τ) are a martingale whose variance grows",
             &n.corrected,
         ),
         corrected(
             "discounted",
-            "L1a for γ < 1: V(s_0) - γ^t E[V(S_t);τ>t] = E[γ^(τ-1) R;τ≤t] ≤ P(τ≤t) (γ = 0.5, 0.9, 0.99)",
+            "L1a holds for γ < 1 (tested at 0.5, 0.9, 0.99): V(s_0) - γ^t E[V(S_t);τ>t] = E[γ^(τ-1) R;τ≤t] ≤ \
+             P(τ≤t)",
             &n.discounted,
         ),
         path_product(n),
@@ -49,7 +50,8 @@ fn pointwise(n: &Numbers) -> Finding {
     let finding = quoted(SentenceId::ValueBound).holds_or(
         !all(n).any(Prefix::violates),
         format!(
-            "one choice between A (reward 1) and B (reward 0) gives V(s_0) - V(s_t) = {}, but the bound is {}",
+            "after one choice between A (reward 1) and B (reward 0), V(s_0) - V(s_t) = {} exceeds the bound of \
+             {}",
             short(s.gap),
             short(s.bound)
         ),
@@ -68,8 +70,7 @@ fn pointwise(n: &Numbers) -> Finding {
 
 fn smallest(n: &Numbers) -> Finding {
     let s = &n.smallest;
-    claim("smallest", "A counterexample to the lemma needs two tokens, one choice and then EOS; there is no smaller \
-        one")
+    claim("smallest", "The smallest counterexample to the lemma has two tokens: one choice, then EOS")
         .holds_or(
             s.worst.violates() && s.prefixes == 3 && s.excess_of_two_prefixes < VISIBLE,
             "it does not, or something smaller does",
@@ -98,7 +99,7 @@ fn path_product(n: &Numbers) -> Finding {
     quoted(SentenceId::PathProduct)
         .holds_or(
             low.abs().max(high) < EXACT,
-            format!("path product minus survival ranges from {low:.2} to +{high:.2}"),
+            format!("the printed product minus that probability ranges from {low:.2} to +{high:.2}"),
         )
         .value("prefixes", apart().count())
         .note("The mean of the path product under the EOS-free policy is P(τ>t) exactly.")
@@ -109,13 +110,13 @@ fn condition(n: &Numbers) -> Finding {
     let meeting: Vec<&Prefix> = all(n).filter(|p| p.condition).collect();
     let broken = meeting.iter().filter(|p| p.violates()).count();
     let h = &n.hazards;
-    claim("condition", "There is a condition under which the printed inequality holds")
+    claim("condition", "The printed inequality holds under some condition")
         .holds_when(
             false,
             broken == 0 && h.on_average == 0,
-            "the prefix's path product is at most P(τ>t), and its value is at least E[V(S_t)|τ>t]; if the \
-             probability of EOS does not depend on the path, it also holds on average over the prefixes that have \
-             not ended",
+            "the prefix's path product is at most P(τ>t), and its value is at least E[V(S_t)|τ>t]. If the \
+             probability of EOS does not depend on the path, the inequality also holds on average over the \
+             prefixes without EOS",
             format!("{broken} prefixes meet the condition and break the bound"),
         )
         .value("random prefixes", all(n).count())
@@ -133,13 +134,13 @@ fn success_assumption(n: &Numbers) -> Finding {
     let s = &n.success;
     claim(
         "success_assumption",
-        "\"Assuming every episode is successful, i.e., every EOS-token yields a reward of 1\" is needed \
-         for Eq. 5",
+        "Eq. 5 needs its assumption that \"every episode is successful, i.e., every EOS-token yields a reward of \
+         1\"",
     )
     .holds_or(
         s.worst > EXACT,
-        "the step E[Σ γ^k r_k] ≤ P(τ≤t) holds for all rewards in [0,1]; what is missing is that V(s_t) in Eq. 3 \
-         must be γ^t E[V(S_t);τ>t]",
+        "the step E[Σ γ^k r_k] ≤ P(τ≤t) holds for all rewards in [0,1]. The error is in Eq. 3, where V(s_t) must \
+         be γ^t E[V(S_t);τ>t]",
     )
     .value("MDPs", n.mdps)
     .value("MDPs with every reward 1", s.all_rewarded)
@@ -151,7 +152,8 @@ fn values_differ(n: &Numbers) -> Finding {
     let v = &n.values;
     let detail = match v.mean_rise < EXACT {
         true => format!(
-            "returns are the same, values are not: |V(s_t) - V(s_0)| up to {:.2}; the variance falls on average only",
+            "returns are the same, but values are not: |V(s_t) - V(s_0)| reaches {:.2}. The variance of later \
+             returns is smaller on average only",
             v.moved
         ),
         false => format!("E[Var(R|S_t)] rises by {}", v.mean_rise),

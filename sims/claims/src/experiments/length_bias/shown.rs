@@ -15,7 +15,7 @@ pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
 fn credit(n: &Numbers) -> Finding {
     let c = &n.oracle_credit;
     let [short, long] = c.credit;
-    claim("credit", "Under the trace the choice with the greater Q gets the greater expected credit")
+    claim("credit", "With the trace the answer with the greater Q gets the greater expected credit")
         .holds_or(
             (short > long) == (c.q[0] > c.q[1]),
             format!(
@@ -42,13 +42,13 @@ fn preferences(n: &Numbers) -> Finding {
         all.iter().copied().filter(|m| !short.contains(m) && !long.contains(m)).collect();
     claim(
         "preferences",
-        "The actual expected updates keep the order of the two answers (Q = 0.9 and 0.8, T = 2 and 50, \
-         equally likely, V0 = 0.25, G = 8)",
+        "Between two equally likely answers (Q = 0.9 and 0.8; T = 2 and 50 or reversed; V0 = 0.25; G = 8) the \
+         expected update favours the better one",
     )
     .holds_or(
         short.is_empty() && long.is_empty(),
         format!(
-            "{} of {} variants favour the worse answer where it is the long one, and {} where it is the short one",
+            "{} of {} variants favour the worse answer if it is the long one, and {} if it is the short one",
             short.len(),
             all.len(),
             long.len()

@@ -20,8 +20,8 @@ fn bonus(n: &Numbers) -> Finding {
     let exact = at_one.is_some_and(|at| at.off_bonus < EXACT) && r.different == 0 && r.not_zero > 0;
     claim(
         "bonus",
-        "With rewards that do not depend on the response, the expected update at λ = 1 is ā ∇E[T] \
-         (ā: the mean advantage after the clamp; T: the length), and the clamp makes ā positive",
+        "Under random rewards the expected update at λ = 1 is ā ∇E[T], where T is the length and ā the mean \
+         advantage, which the clamp makes positive",
     )
     .holds_or(exact && n.mean_advantage > 0.0, "an update differs")
     .value("updates of 100 random trees", at_one.map(|at| at.cases))
@@ -37,8 +37,8 @@ fn bonus(n: &Numbers) -> Finding {
 fn every_lambda(n: &Numbers) -> Finding {
     claim(
         "every_lambda",
-        "Under such rewards the expected update at any λ is ā Σ_t Σ_(k≤t) λ^(t-k) E[∇_k 1{T>t}], whose direction is \
-         close to ∇E[T] at λ well below 1",
+        "Under random rewards the expected update at any λ is ā Σ_t Σ_(k≤t) λ^(t-k) E[∇_k 1{T>t}]. Even for λ \
+         well below 1 its direction is close to ∇E[T]",
     )
     .identity(largest(n.noise.iter().map(|at| at.off_noise)))
     .rows(
@@ -57,10 +57,10 @@ fn without_clamp(n: &Numbers) -> Finding {
     let moved = slopes(false).filter(|s| s.slope != 0.0).count();
     claim(
         "without_clamp",
-        "Without a clamp random rewards leave the expected length as it is, under every λ, reduction, \
-         style and update",
+        "Without a clamp random rewards do not change the expected length, whatever the λ, reduction, style and \
+         update",
     )
-    .holds_or(moved == 0, "a setting moves it")
+    .holds_or(moved == 0, "the expected length changes in a setting")
     .value("settings that move it", moved)
     .value("settings without a clamp", slopes(false).count())
     .value("settings with one", slopes(true).count())
@@ -75,12 +75,12 @@ fn settings(n: &Numbers) -> Finding {
     let [paper_up, paper_all] =
         share(&|s| s.update == "trace" && s.lambda >= 0.98 && s.reduction == "token_mean");
     let pairs = super::REDUCTIONS.iter().flat_map(|r| super::UPDATES.map(|u| (*r, u)));
-    claim("settings", "With a clamp every setting lengthens responses under random rewards")
+    claim("settings", "With a clamp random rewards lengthen responses in every setting")
         .holds_when(
             up == all,
             paper_up == paper_all && paper_all > 0,
             "the update is ε-trace with λ ≥ 0.98 under the token mean, as in the paper",
-            format!("{up} of {all} settings lengthen"),
+            format!("responses become longer in {up} of {all} settings"),
         )
         .each(pairs, |finding, (reduction, update)| {
             let [up, all] = share(&|s| s.reduction == reduction && s.update == update);
@@ -110,14 +110,14 @@ fn over_tasks(n: &Numbers) -> Finding {
     let said = reversed.map(|(r, share)| format!("{} ({r})", percent(share))).join(" and ");
     let mut finding = claim(
         "over_tasks",
-        "Over random trees and the zoo the expected update of the paper's settings raises J (its cosine \
-         with ∇J is positive), under the token mean and under 1/T",
+        "With the paper's settings the expected update raises J on all tasks of the zoo and all random trees, \
+         under the token mean and under 1/T",
     )
     .holds_when(
         never.len() == reversed.len(),
         !never.is_empty(),
-        format!("the reduction is {}; reversed on {said}", never.join(", ")),
-        format!("it lowers J on these shares of the tasks: {said}"),
+        format!("the reduction is {}; the update lowers J on these shares of the tasks: {said}", never.join(", ")),
+        format!("the update lowers J on these shares of the tasks: {said}"),
     );
     let kinds: [Kind; 5] = [
         ("zoo", |on| on.family == "zoo"),
@@ -158,14 +158,14 @@ fn law(n: &Numbers) -> Finding {
     let lawless = n.law.iter().filter(|row| !lawful(row)).count();
     claim(
         "law",
-        "Under random rewards the expected update is ā times one vector, for every reduction and every map from \
-         rewards to advantages. Without a trace the expected length does not change if ā = 0 or the reduction is \
-         constant, and falls under 1/T and the token mean if ā > 0; with a trace it then rises",
+        "Under random rewards the expected update is ā times a fixed vector, for every reduction and every map \
+         from rewards to advantages. If ā > 0, the expected length rises with a trace; without one it falls \
+             under 1/T and the token mean, and does not change under a constant reduction",
     )
     .holds_when(
         off < EXACT && lawless == 0,
         off < EXACT,
-        "the trace is left out of 1/T, or long enough for it: the sign is the other one elsewhere",
+        "under 1/T there is no trace, or a long one; a short trace under 1/T has the opposite sign",
         "a registered method differs",
     )
     .value("conventions with the other sign", lawless)
@@ -185,10 +185,10 @@ fn horizons(n: &Numbers) -> Finding {
     let negative: Vec<&Point> = of_arm(both).filter(|p| p.cosine < 0.0).collect();
     let first = |policy| negative.iter().find(|p| p.policy == policy).map(|p| p.horizon);
     let length = negative.iter().map(|p| p.cosine_length).fold(1.0, f64::min);
-    let statement = "Under the paper's settings the expected update raises J (its cosine with ∇J is positive) however \
-        long responses may become";
+    let statement = "With the paper's settings the expected update raises J whatever the maximum length of a \
+        response";
     claim("horizons", statement)
-        .holds_or(least(both) > 0.0, "the cosine is negative where responses may grow long")
+        .holds_or(least(both) > 0.0, "its cosine with ∇J is negative if responses can become long")
         .value("points", of_arm(both).count())
         .value("negative points", negative.len())
         .each(POLICIES, |f, p| f.value(format!("{p}: least horizon that is negative"), first(p)))

@@ -39,15 +39,15 @@ fn together(n: &Numbers, arms: &[&Arm]) -> Verdict {
     if missed.is_empty() && !moving.is_empty() {
         let others = moving.join("; ");
         return Verdict::HoldsWhen(format!(
-            "the trace with the clamp lengthens, but others move, too: {others}"
+            "the settings have trace and clamp; the length also changes in these others: {others}"
         ));
     }
     let beyond = format!(
-        "responses grow with trace and clamp, but the joint intervals of these other settings reach beyond \
-         {margin:.2} tokens ({} of the initial length)",
+        "responses grow with trace and clamp, but in these other settings a change of over {margin:.2} tokens \
+         ({} of the initial length) cannot be excluded",
         percent(n.margin)
     );
-    unless(("not clearly longer", &missed), (&beyond, &wide))
+    unless(("with trace and clamp no growth is shown in these settings", &missed), (&beyond, &wide))
 }
 
 /// The settings of an optimiser with the paper's clamp or none.
@@ -76,7 +76,8 @@ fn showing(finding: Finding, optimiser: &str) -> Finding {
 /// `None` if no run uses AdamW.
 fn adamw(n: &Numbers) -> Option<Finding> {
     let arms = of_paper(n, false);
-    let statement = "Under AdamW, too, responses grow longer with trace and clamp together, and keep their length otherwise";
+    let statement = "Under AdamW, too, random rewards lengthen responses with trace and clamp together, and do \
+        not change their length otherwise";
     (!arms.is_empty()).then(|| {
         showing(claim("adamw", statement).verdict(together(n, &arms)), "AdamW")
             .value("learning rate", n.rates[1])
@@ -118,10 +119,13 @@ fn law(n: &Numbers) -> Option<Finding> {
     };
     let wrong = with(&|a, sign| moves(a) != 0.0 && moves(a) != sign);
     let unclear = with(&|a, sign| if sign == 0.0 { !within(a.together, margin) } else { moves(a) == 0.0 });
-    let verdict = unless(("another sign", &wrong), ("in these settings no direction is shown", &unclear));
+    let verdict = unless(
+        ("the length changes in the other direction in these settings", &wrong),
+        ("no direction is shown in these settings", &unclear),
+    );
     let [forced, shown] = forced_and_shown(n);
-    let statement = "Random rewards change the mean length in the direction that the length law predicts, under every \
-        reduction and map from rewards to advantages";
+    let statement = "Random rewards change the mean length in the direction that the length law (`length_bonus`) \
+        predicts, under every reduction and map from rewards to advantages";
     (!arms.is_empty()).then(|| {
         claim("law", statement)
             .verdict(verdict)
@@ -138,7 +142,8 @@ fn law(n: &Numbers) -> Option<Finding> {
 }
 
 fn only_together(n: &Numbers) -> Finding {
-    let statement = "Under random rewards responses grow longer with trace and clamp together, and keep their length otherwise";
+    let statement = "Random rewards lengthen responses with trace and clamp together, and do not change their \
+        length otherwise";
     let verdict = together(n, &of_paper(n, true));
     showing(claim("only_together", statement).verdict(verdict), "SGD")
         .only("clamp", &[CLAMP])
@@ -164,7 +169,7 @@ pub(super) fn doses(n: &Numbers) -> Vec<&Arm> {
 fn dose(n: &Numbers) -> Finding {
     let arms = doses(n);
     let rises = arms.windows(2).all(|w| w[1].change.mid > w[0].change.mid);
-    claim("dose", "The larger the mean clamped advantage (ā), the more responses grow")
+    claim("dose", "The larger the mean clamped advantage ā, the more responses grow")
         .holds_or(rises && arms.len() > 2, "the mean change does not rise with ā everywhere")
         .each(&arms, |f, a| f.interval(format!("change at ā = {:.3}", a.mean_advantage), a.change))
         .value("λ", arms.first().map(|a| a.lambda))
@@ -186,11 +191,8 @@ fn sized(n: &Numbers, claim: Claim, arms: &[Excess]) -> Finding {
     if arms.is_empty() {
         wide.push("no setting has a prediction".into());
     }
-    let lies = format!("the error (measured minus predicted) lies beyond {margin:.2} tokens");
-    let reach = format!(
-        "the 95 % interval of the error (measured minus predicted) reaches beyond {margin:.2} tokens in \
-            these settings"
-    );
+    let lies = format!("measured minus predicted change exceeds {margin:.2} tokens in these settings");
+    let reach = format!("an error of over {margin:.2} tokens cannot be excluded in these settings");
     claim.verdict(unless((&lies, &off), (&reach, &wide)))
 }
 
@@ -212,7 +214,7 @@ fn predicted(n: &Numbers) -> Finding {
     let paying = n.arms.iter().filter(|a| a.of_trace() && a.lambda > 0.0 && a.pays());
     let predicted: Vec<Excess> = paying.filter_map(|a| Some((a, a.predicted?))).collect();
     let over = extremes(predicted.iter().map(|(_, [predicted, beyond, _])| 1.0 + beyond.mid / predicted.mid));
-    let statement = "Responses grow by what the theorem predicts from the initial weights, lr ā <g_λ, ∇E[T]> / E[T] \
+    let statement = "Responses grow by what theory predicts from the initial weights: lr ā <g_λ, ∇E[T]> / E[T] \
         per step";
     let finding = sized(n, claim("predicted", statement), &predicted).value("measured over predicted", over);
     sizes(finding, n, &predicted)
@@ -226,8 +228,7 @@ fn size_of_law(n: &Numbers) -> Option<Finding> {
     let forced = of_law(n).into_iter().filter(|(_, sign)| *sign != Some(0.0));
     let forced: Vec<Excess> = forced.filter_map(|(a, _)| Some((a, a.predicted?))).collect();
     let leave_0_out = |which: usize| forced.iter().filter(|(_, p)| !p[which].contains(0.0)).count();
-    let statement =
-        "In the settings of the length law the length changes by as much as the initial weights predict";
+    let statement = "In the settings that test the length law the length changes by as much as the initial weights predict";
     (!forced.is_empty()).then(|| {
         sizes(sized(n, claim("size_of_law", statement), &forced), n, &forced)
             .value("settings with a force", forced.len())

@@ -42,8 +42,8 @@ fn reaches(n: &Numbers, method: usize) -> Verdict {
     holds_when(
         ok.len() == GROUPS.len(),
         !ok.is_empty(),
-        format!("groups are as large as {}", list(&ok)),
-        format!("at G = {} it does so on {least} of the tasks", GROUPS[0]),
+        format!("groups have {} responses", list(&ok)),
+        format!("in groups of {} it does so on {least} of the tasks", GROUPS[0]),
     )
 }
 
@@ -78,8 +78,8 @@ fn less_than_rloo(n: &Numbers) -> Finding {
         above == 0 && lower,
         lower,
         format!(
-            "the statement is about the mean over tasks; at G = {} it has more on {above} of {} tasks, by over two \
-             standard errors",
+            "the variance is averaged over tasks; at G = {} Prefix RLOO has more on {above} of {} tasks, by over \
+             two standard errors",
             GROUPS[0],
             smallest(n).len()
         ),
@@ -95,8 +95,8 @@ pub(super) fn beyond(rows: &[&Row], method: usize) -> (usize, usize) {
 }
 
 fn ridge(n: &Numbers) -> Finding {
-    let statement =
-        "A ridge regression on features of the prefix reaches 0.85 of RLOO's variance on 80 % of tasks";
+    let statement = "With a ridge regression on features of the prefix the variance is at most 0.85 of RLOO's on 80 % of \
+         tasks";
     let finding = Finding::new("ridge", statement, reaches(n, RIDGE));
     let columns = ["variance_over_rloo", "share_at_goal", "tasks_below", "tasks_above"];
     with_methods(finding, &[RIDGE, OTHER_RIDGES[0], OTHER_RIDGES[1]], &columns).note(
@@ -161,13 +161,13 @@ fn error(n: &Numbers) -> Finding {
     });
     let rest = rest.collect::<Vec<_>>().join("; ");
     let is_refuted = places.iter().any(|(_, p)| matches!(p, Place::Above(_)));
-    let statement = "Of the methods without a critic Prefix RLOO has the lowest error of one update at its best step \
-        size";
+    let statement = "Of the methods without a critic Prefix RLOO has the lowest error (MSE) of one update at the \
+        best step size";
     claim("error", statement)
         .verdict(if lowest.is_empty() && !is_refuted {
             Verdict::Inconclusive(rest)
         } else {
-            let condition = format!("groups are as large as {}; {rest}", lowest.join(", "));
+            let condition = format!("groups have {} responses; {rest}", lowest.join(", "));
             holds_when(lowest.len() == GROUPS.len(), !lowest.is_empty(), condition, rest)
         })
         .rows("", &["group", "method", "error_at_best_step", "minus_prefix_rloo", "minus_prefix_rloo_high"])
@@ -213,11 +213,11 @@ fn lambda(n: &Numbers) -> Finding {
         Place::Above(_) => Verdict::Holds,
         Place::Lowest => Verdict::Fails("every λ below 1 has a higher one".into()),
         Place::Open(open) => Verdict::Inconclusive(format!(
-            "no λ below 1 is shown to; the comparison is inconclusive at λ = {open}"
+            "no λ below 1 is shown to have one; the comparison is inconclusive at λ = {open}"
         )),
     };
-    let statement = "With values of prefixes estimated from the group, some λ below 1 has a lower error than λ = 1, \
-        averaged over tasks";
+    let statement = "If prefix values are estimated from the group, some λ below 1 has a lower mean error over \
+        tasks than λ = 1";
     with_lambdas(claim("lambda", statement).verdict(verdict), n, ESTIMATED, |b| &b.estimated).note(format!(
         "Mean errors at G = {}, with Student's t over tasks; a difference counts if sign flips agree after Holm's \
          correction. A task's own best λ is chosen on the same groups.",
@@ -231,7 +231,7 @@ fn lambda_exact(n: &Numbers) -> Finding {
         Place::Above(lower) => Verdict::Fails(format!("it is lower at λ = {lower}")),
         Place::Open(open) => Verdict::Inconclusive(format!("λ = 0 is not significantly lower than {open}")),
     };
-    let claim = claim("lambda_exact", "With exact values the lowest error is that of λ = 0");
+    let claim = claim("lambda_exact", "If prefix values are exact, λ = 0 has the lowest error");
     with_lambdas(claim.verdict(verdict), n, EXACT, |b| &b.exact)
 }
 
@@ -305,7 +305,7 @@ mod tests {
             (said.word(), said.detail()),
             (
                 "Holds when",
-                "groups are as large as 32; at G = 8 the error of \"Ridge RLOO\" is lower; at G = 16 the difference from \"prefix only\" is not significant"
+                "groups have 32 responses; at G = 8 the error of \"Ridge RLOO\" is lower; at G = 16 the difference from \"prefix only\" is not significant"
             )
         );
         n.rows.retain(|r| r.group == 16);

@@ -18,7 +18,7 @@ fn with(finding: Finding, pair: &Compared) -> Finding {
 
 fn credit(n: &Numbers) -> Finding {
     let Some(pair) = n.pair(PAPER, GRPO) else {
-        let reason = "some runs of its protocol are still missing, and nothing is concluded before";
+        let reason = "some runs of the protocol are missing, and we conclude nothing before all are complete";
         return Finding::new("credit", EXPERIMENT.claim, Verdict::Inconclusive(reason.into()));
     };
     let verdict = if pair.is_contradicted(n.study.margin) {

@@ -67,12 +67,12 @@ fn trees(n: &Numbers) -> Finding {
         format!("lower in {less} of {} cases and higher in {more}", shown.len())
     };
     let said = format!(
-        "with branches at fixed intervals the noise is {}; with TreeRL's search it is {}",
+        "with branches at fixed intervals the noise is {}; with TreeRL's search {}",
         counts(&own),
         counts(&searched)
     );
-    let statement = "On trees that they sample themselves, SPO-tree, TreeRL and TreeRPO have updates with less noise \
-        per sampled token than RLOO's";
+    let statement = "If SPO-tree, TreeRL and TreeRPO sample their own trees, their updates have less noise per \
+        sampled token than RLOO's";
     claim("trees", statement)
         .verdict(match more {
             0 if less > 0 && less == all.len() => Verdict::Holds,
@@ -116,7 +116,7 @@ fn over(n: &Numbers, group: usize, method: usize) -> Option<RatioSummary> {
 fn reaches(n: &Numbers, method: usize) -> Verdict {
     let reached = sizes_where(&GROUPS, |g| over(n, g, method).is_some_and(|o| o.reached >= 0.8));
     let least = over(n, GROUPS[0], method).map_or(0.0, |o| o.reached);
-    let least = format!("at G = {} they do so on {} of the tasks", GROUPS[0], percent(least));
+    let least = format!("at G = {} the variance is that low on {} of the tasks", GROUPS[0], percent(least));
     let condition = format!("G is {}; {least}", reached.join(" or "));
     holds_when(reached.len() == GROUPS.len(), !reached.is_empty(), condition, least)
 }
@@ -144,10 +144,10 @@ fn never_more(n: &Numbers) -> Finding {
     };
     let g = GROUPS[0];
     let tasks = ratios(n, Family::All, g, HALVES).len();
-    claim("never_more", "Two systematic sets never have more variance than RLOO")
+    claim("never_more", "On no task do two systematic sets have more variance than RLOO")
         .holds_or(
             GROUPS.iter().all(|&g| above(g).is_empty()),
-            format!("at G = {g} they have more on {} of {tasks} tasks", above(g).len()),
+            format!("at G = {g} the variance is higher on {} of {tasks} tasks", above(g).len()),
         )
         .each(GROUPS, |finding, g| {
             let most = above(g).iter().filter_map(|r| Some(r.ratio[HALVES]?.0)).reduce(f64::max);
@@ -163,12 +163,13 @@ fn never_more(n: &Numbers) -> Finding {
 
 fn values(n: &Numbers) -> Finding {
     let lower = sizes_where(&GROUPS, |g| paired(n, g).is_some_and(|i| i.high < 0.0));
-    let statement = "Baselines from the other set's values of prefixes and tokens lower the variance further";
+    let statement = "With two systematic sets, prefix and token values from the other set as the baseline lower \
+        the variance further";
     let finding = claim("values", statement).holds_when(
         lower.len() == GROUPS.len(),
         !lower.is_empty(),
-        format!("G is {}; elsewhere the interval of the difference reaches 0", lower.join(" or ")),
-        "the interval of the difference reaches 0 at every group size",
+        format!("G is {}; at other sizes the interval of the difference contains 0", lower.join(" or ")),
+        "the interval of the difference contains 0 at every group size",
     );
     let paired = |f: Finding, g| f.interval(format!("difference to means at G = {g}"), paired(n, g));
     with_ratios(finding.each(GROUPS, paired), "all", &[HALVES_Q, PREFIX])
@@ -196,8 +197,8 @@ fn independent(n: &Numbers) -> Finding {
     let out_of_reach = [PREFIX, STATE, POSTERIOR].iter().all(|&m| trees(m).is_some_and(|o| o.reached < 0.8));
     let finding = claim(
         "independent",
-        "With eight independent responses no baseline estimated from the group reaches 0.85 of RLOO's variance on 80 \
-         % of random trees, even if it is estimated with the true prior of the trees",
+        "With eight independent responses no baseline that is estimated from the group, not even with the true \
+         prior of the trees, has at most 0.85 of RLOO's variance on 80 % of random trees",
     )
     .holds_or(out_of_reach, "one of them does");
     with_ratios(finding, "random", &[KNOWN, PREFIX, STATE, POSTERIOR, VALUES, BEST, TOKENS])
@@ -225,12 +226,13 @@ fn bias(n: &Numbers) -> Finding {
     let unbiased = norms.iter().filter(|b| **b <= 1e-6).count();
     let less = norms.iter().filter(|b| **b < independent).count() - unbiased;
     let counts = format!(
-        "the task is one of {less} of {all}; on {unbiased} it is unbiased, and on {} at least as biased",
+        "the task is one of {less} of {all}; on {unbiased} tasks the systematic set is unbiased, and on {} at \
+         least as biased",
         all - less - unbiased
     );
     claim(
         "bias",
-        "With its own mean as the baseline, one systematic set is biased, but less than independent responses are",
+        "With its own mean as the baseline one systematic set is biased, but less so than independent responses",
     )
     .holds_when(less == all, 2 * less > all, counts.as_str(), counts.as_str())
     .value("tasks", all)
@@ -281,7 +283,8 @@ fn predicted(n: &Numbers) -> Finding {
         open.len()
     );
     let verdict = unless((&counted, &missed), ("some intervals reach beyond it", &open));
-    let statement = "The means over random trees that were predicted before the measurement hold within 0.02";
+    let statement = "Mean variances over random trees agree within 0.02 with predictions made before the \
+        measurement";
     claim("predicted", statement).verdict(verdict).rows("predicted", &[]).note(
         "Chains were predicted at a group size that was not said: 0.68 at T = 5, 0.79 at T = 10, 0.90 at T = 40, and \
          0.89 to 0.98 at T = 40 with free tokens.",

@@ -29,8 +29,8 @@ pub(super) static EXPERIMENT: Experiment = Experiment {
     title: "How far does systematic sampling of a group lower the variance without a bias?",
     claim: "Two systematic sets, each with the other's mean as its baseline, have at most 0.85 of RLOO's variance on \
         four tasks of five",
-    source: "Our question, after Arithmetic Sampling (arXiv 2210.15458) and QuasiMoTTo (arXiv 2607.01179); numbers \
-        predicted before they were measured",
+    source: "Our question, after Arithmetic Sampling (arXiv 2210.15458) and QuasiMoTTo (arXiv 2607.01179); the \
+        numbers were predicted before the measurement",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
 

@@ -22,14 +22,15 @@ pub(super) fn headline(r: &Ranking) -> Finding {
     let signs = CostAxis::ALL.map(|axis| variants(r).into_iter().map(move |c| r.standing(c, axis).sign()));
     let all: Vec<i8> = signs.into_iter().flatten().collect();
     let [faster, slower] = [1, -1].map(|sign| all.iter().filter(|s| **s == sign).count());
-    let said = format!("it is faster in {faster} and slower in {slower} of {} comparisons", all.len());
+    let said = format!("GRPO-λ is faster in {faster} and slower in {slower} of {} comparisons", all.len());
     let verdict = match (faster, slower) {
         (0, 0) => Verdict::Inconclusive(said),
         (0, _) => Verdict::Fails(said),
         _ if faster == all.len() => Verdict::Holds,
         _ => Verdict::HoldsWhen(said),
     };
-    let statement = "GRPO-λ learns faster than GRPO from the same responses, at tuned learning rates";
+    let statement = "At tuned learning rates GRPO-λ learns faster than GRPO from equally many responses or \
+        tokens";
     showing(Finding::new("headline", statement, verdict), r, &variants(r), &GAIN)
         .value("competitors", r.results.competitors.len())
         .value("tasks", r.results.tasks.len())
@@ -51,11 +52,13 @@ pub(super) fn best(r: &Ranking) -> Finding {
         [true, true] => Verdict::Holds,
         [true, false] => Verdict::HoldsWhen("against responses".into()),
         [false, true] => Verdict::HoldsWhen("against tokens".into()),
-        [false, false] => {
-            Verdict::Fails("none of them does, after correction for the number of methods".into())
-        }
+        [false, false] => Verdict::Fails(
+            "no such method is shown to be faster after Holm's correction for the number of \
+                methods"
+                .into(),
+        ),
     };
-    let statement = "Some method that needs neither exact values nor a teacher learns faster than GRPO (Holm-corrected paired permutation tests)";
+    let statement = "Some method that needs neither exact values nor a teacher learns faster than GRPO";
     let names = |all: Vec<usize>| all.into_iter().map(|c| r.name(c)).collect::<Vec<_>>();
     let finding =
         CostAxis::ALL.into_iter().fold(Finding::new("best", statement, verdict), |finding, axis| {
@@ -73,8 +76,8 @@ pub(super) fn coincide(r: &Ranking) -> Finding {
     let named: Vec<String> = groups.iter().map(named).collect();
     Finding::new(
         "coincide",
-        "No two methods have the same update, even on-policy with one prompt and one step per group",
-        holds_or(groups.is_empty(), named.join("; ")),
+        "No two methods have the same update on-policy, with one prompt and one step per group",
+        holds_or(groups.is_empty(), format!("these are equal: {}", named.join("; "))),
     )
     .note("These are the same in every run (areas within 1e-9), so that only one of each group's places is information.")
 }
@@ -89,7 +92,7 @@ pub(super) fn efficiency(r: &Ranking) -> Finding {
         [true, false] => Verdict::HoldsWhen("against responses".into()),
         [false, true] => Verdict::HoldsWhen("against tokens".into()),
         [false, false] => {
-            Verdict::Fails("the intervals of GRPO-λ and GRPO overlap, or GRPO needs less".into())
+            Verdict::Fails("the intervals of GRPO-λ and GRPO overlap, or GRPO needs fewer".into())
         }
     };
     let who = [&[0], &variants(r)[..1]].concat();
@@ -107,13 +110,13 @@ pub(super) fn values(r: &Ranking) -> Finding {
     let paid: Vec<usize> = (0..r.results.competitors.len()).filter(is_paid).collect();
     let cases = paid.iter().flat_map(|&c| CostAxis::ALL.map(|axis| r.standing(c, axis).sign() > 0));
     let verdict = match (cases.clone().filter(|faster| *faster).count(), cases.count()) {
-        (0, _) => Verdict::Fails(
-            "no method that pays for its values learns faster than GRPO on the same budget".into(),
-        ),
+        (0, _) => {
+            Verdict::Fails("no method with such values learns faster than GRPO on the same budget".into())
+        }
         (pays, all) if pays == all => Verdict::Holds,
         (pays, all) => Verdict::HoldsWhen(format!("in {pays} of {all} cases")),
     };
-    let statement = format!("Values from K = {COMPLETIONS} fresh completions pay for themselves");
+    let statement = format!("Values estimated from K = {COMPLETIONS} fresh completions are worth their cost");
     showing(Finding::new("values", statement, verdict), r, &paid, &["gain", "gain_low", "gain_high"])
         .note("Gain over GRPO in area.")
 }
@@ -121,7 +124,8 @@ pub(super) fn values(r: &Ranking) -> Finding {
 /// The gain that a method with exact values, at no charge, must show if these tasks can tell credit apart at all.
 pub(super) fn assay(r: &Ranking) -> Finding {
     let free = |c: &Competitor| c.entry.method == "vine_ppo" && c.knowledge == Knowledge::Oracle;
-    let statement = "These tasks can show the value of credit (assay sensitivity): VinePPO with free exact values learns faster than GRPO, with the tasks as the sample";
+    let statement = "These tasks can show that credit helps: VinePPO with exact values at no cost learns faster \
+        than GRPO, with the tasks as the sample";
     let Some(c) = r.results.competitors.iter().position(free) else {
         let verdict = Verdict::Inconclusive("no method with exact values takes part".into());
         return Finding::new("assay", statement, verdict);
@@ -131,7 +135,7 @@ pub(super) fn assay(r: &Ranking) -> Finding {
     let verdict = match shown {
         true => Verdict::Holds,
         false => Verdict::Inconclusive(
-            "perfect credit is not shown to help here, so a method that is no faster may still assign credit well"
+            "exact values are not shown to help here, so a method that is no faster may still assign credit well"
                 .into(),
         ),
     };

@@ -56,7 +56,7 @@ fn printed_averages(audit: &Audit) -> Finding {
     let wrong: Vec<_> = checks.iter().filter(|c| c.impossible()).collect();
     let off = checks.iter().filter(|c| c.not_the_rounded_mean()).count();
     let explained = checks.iter().filter(|c| c.from_fractions).count();
-    claim("printed_averages", "AVG in Tables 3-6 is the mean of the five scores above it")
+    claim("printed_averages", "In Tables 3-6 AVG is the mean of the five scores above it")
         .holds_or(
             wrong.is_empty(),
             format!(
@@ -78,8 +78,8 @@ fn whole_numbers(audit: &Audit) -> Finding {
     let neither = bad.iter().filter(|c| !c.by_two_decimals && !c.by_truncation).count();
     claim(
         "whole_numbers",
-        "Every printed score is a whole number of right answers out of N = 30, 83, 500, 272, 675 (greedy, \
-         one sample: the default of the evaluation code the paper names)",
+        "Every printed score is a whole number of right answers divided by the benchmark's N (30, 83, 500, 272 \
+         or 675), as with one greedy sample, the default of the paper's evaluation code",
     )
     .holds_or(
         bad.is_empty(),
@@ -105,7 +105,7 @@ fn table1_rows(audit: &Audit) -> Finding {
             let all = consistency::baselines(&audit.paper, row.model);
             let nearest = all.iter().min_by(|a, b| off(a).total_cmp(&off(b))).expect("five candidates");
             format!(
-                "{name} is printed as {printed:.3} and is {own:.4} (the {} is {:.4})",
+                "{name} is printed as {printed:.3} instead of {own:.4} (the {} is {:.4})",
                 nearest.name, nearest.values[i]
             )
         });
@@ -129,7 +129,8 @@ fn table1_rows(audit: &Audit) -> Finding {
 fn table1_caption(audit: &Audit) -> Finding {
     let lambda_rows: Vec<_> = audit.table1.iter().filter(|r| r.lambda).collect();
     let same = lambda_rows.iter().all(|r| r.best.name == lambda_rows[0].best.name);
-    let configurations = lambda_rows.iter().map(|r| format!("{} has {}", r.model.name(), r.best.name));
+    let configurations =
+        lambda_rows.iter().map(|r| format!("the row of {} is {}", r.model.name(), r.best.name));
     let errors: Vec<String> = lambda_rows.iter().map(|r| format!("{:.4}", r.largest_error)).collect();
     quoted(SentenceId::Table1OnlyLambda)
         .holds_or(same, configurations.collect::<Vec<_>>().join("; "))

@@ -35,7 +35,7 @@ pub(super) fn headline(audit: &Audit) -> Finding {
     });
     let detail = format!(
         "of {} variants on the 1.5B models {} are significantly better than GRPO after Holm's correction, and {} \
-         significantly worse; {} averages {} points and is worse on {losses}",
+         significantly worse. {} differs by {} points on average and is worse on {losses}",
         variants.len(),
         corrected.gains,
         corrected.losses,
@@ -73,7 +73,7 @@ pub(super) fn benchmark_gain(audit: &Audit) -> Finding {
     let (q, p) = gains::heterogeneity(&per_model);
     let condition = format!(
         "the models are pooled ({pooled} points), training seeds add no variance, and the averages share no item \
-         errors; taken alone, {} have no significant gain",
+         errors. The improvements of {} alone are not significant",
         list(&unclear, |m| m.name().into())
     );
     let smoothed = |m| Estimate::mean(&common(m).iter().map(Gain::smoothed).collect::<Vec<_>>()).z();
@@ -120,13 +120,13 @@ pub(super) fn multiplicity(audit: &Audit) -> Finding {
     let small_corrected = gains::multiplicity(&estimates(&small));
     claim(
         "multiplicity",
-        "Most printed differences from GRPO are positive and larger than test-item noise after correction for their \
-         number",
+        "Most printed differences from GRPO are positive and exceed the noise of the test items after correction \
+         for multiple tests",
     )
     .holds_or(
         2 * corrected.gains > audit.gains.len(),
         format!(
-            "after Holm's correction at 5 % {} positive and {} negative differences of {} remain",
+            "after Holm's correction {} positive and {} negative differences of {} are significant at 5 %",
             corrected.gains,
             corrected.losses,
             audit.gains.len()
@@ -159,19 +159,19 @@ pub(super) fn selection(audit: &Audit) -> Finding {
     let beyond = all.iter().filter(|s| s.chance.p < 0.05).count();
     let name = |s: &Selection| format!("{} on {}", s.best.run.model.name(), s.best.run.dataset.name());
     let survivors = adjusted.iter().filter(|p| **p < 0.05).count();
-    let statement = "The gain of the best of eight variants is larger than the best of eight variants without an effect would \
-         show by chance";
+    let statement = "The best of eight variants is better than GRPO by more than chance gives the best of eight \
+        variants without an effect";
     claim("selection", statement)
         .holds_when(
             beyond == all.len(),
             beyond > 0,
             format!(
-                "the model and data set are one of {beyond} of {} pairs ({}); after Holm's correction {survivors} \
-                 pairs remain",
+                "the model and data set are one of {beyond} of {} pairs ({}). After Holm's correction \
+                 {survivors} pairs remain",
                 all.len(),
                 list(all.iter().filter(|s| s.chance.p < 0.05), name),
             ),
-            "none of the best-of-eight gains exceeds what chance gives in 5 % of cases",
+            "no best of eight exceeds what chance gives in 5 % of cases",
         )
         .value("standard errors that the best of 8 gains without effect", expected_max_normal(8))
         .rows("selection", &[])
@@ -200,8 +200,8 @@ pub(super) fn run_spread(audit: &Audit) -> Finding {
     let count = |p: &[f64]| p.iter().filter(|p| **p < 0.05).count();
     let best = judged.iter().min_by(|a, b| a.2.total_cmp(&b.2)).expect("eight variants");
     let detail = format!(
-        "{} of {} variants differ from GRPO at 5 % over both 1.5B models, {} after Holm's correction; the smallest p \
-         is {} ({} {:+.2} points, SE {:.2})",
+        "over both 1.5B models {} of {} variants differ from GRPO at 5 %, and {} after Holm's correction. The \
+         smallest p is {} ({}: {:+.2} points, SE {:.2})",
         count(&p),
         judged.len(),
         count(&adjusted),
@@ -210,8 +210,8 @@ pub(super) fn run_spread(audit: &Audit) -> Finding {
         best.1.points,
         best.1.se
     );
-    let statement = "The gains of the variants stay significant if the scatter between runs, not that of test items, \
-        is taken as the error";
+    let statement = "The differences of the variants from GRPO stay significant if the error is the scatter \
+        between runs instead of that of test items";
     claim("run_spread", statement)
         .holds_or(count(&adjusted) == judged.len(), detail)
         .each(&spreads, |finding, s| {
@@ -242,12 +242,16 @@ pub(super) fn detectable(audit: &Audit) -> Finding {
     let share = |g: &Gain| variance_share(&g.baseline.scores.map(|s| s.value()), Benchmark::Aime);
     let below = common.len() - seen;
     let detail = format!(
-        "{below} of {} gains of recent/ε-trace/0.99 are below the minimal detectable difference",
+        "{below} of {} differences of recent/ε-trace/0.99 from GRPO are below the minimal detectable difference",
         common.len()
     );
-    claim("detectable", "One five-benchmark average with one seed can show the gains that the paper reports")
-        .holds_or(below == 0, detail)
-        .each(Model::ALL, of_model)
-        .value("share of the variance from the 30 items of AIME", average(common.iter().map(share)))
-        .note("Minimal detectable differences in points at 80 % power, 5 % two-sided, unpaired.")
+    claim(
+        "detectable",
+        "An average of five benchmarks with one seed can detect the differences that the paper \
+        reports",
+    )
+    .holds_or(below == 0, detail)
+    .each(Model::ALL, of_model)
+    .value("share of the variance from the 30 items of AIME", average(common.iter().map(share)))
+    .note("Minimal detectable differences in points at 80 % power, 5 % two-sided, unpaired.")
 }

@@ -34,8 +34,8 @@ pub(super) fn three_points(audit: &Audit) -> Finding {
     let over = |x: f64| x > 3.0 + 1e-9;
     let (a, b) = (mean(&printed), mean(&recomputed));
     let table =
-        format!("Table 1 itself gives {a:.2}, before rounding {b:.2}, and without the 3B row {without:.2}");
-    let condition = format!("recent/ε-trace/0.99 is taken on all four models ({same_variant:.2}); {table}");
+        format!("Table 1 itself gives {a:.2} ({b:.2} before rounding), and {without:.2} without its 3B row");
+    let condition = format!("recent/ε-trace/0.99 is taken on all four models ({same_variant:.2}). {table}");
     let holds = over(a) && over(b) && over(without);
     let finding =
         quoted(SentenceId::ThreePoints).holds_when(holds, over(same_variant), condition, table.as_str());
@@ -52,7 +52,7 @@ pub(super) fn seven_b(audit: &Audit) -> Finding {
     let printed = |g: &&Gain| g.printed_points();
     let best = four.iter().max_by(|a, b| printed(a).total_cmp(&printed(b))).expect("four runs");
     let detail = format!(
-        "{:+.1} is the best of four data sets ({}); their mean is {mean_gain}, and Table 1 prints {:+.1}",
+        "{:+.1} is the best of four data sets ({}). Their mean is {mean_gain}, and Table 1 prints {:+.1}",
         best.printed_points(),
         best.run.dataset.name(),
         table1_gains(audit)[3]
@@ -86,7 +86,10 @@ pub(super) fn aime_ten(audit: &Audit) -> Finding {
         "aime_ten",
         "\"a 10 point improvement on AIME24\" of the 7B model (Figure 1) exceeds the noise of its items",
     )
-    .holds_or(e.z() > 1.96, format!("it is {e} points ({:.0} of {n} items instead of {:.0})", p1 * n, p2 * n))
+    .holds_or(
+        e.z() > 1.96,
+        format!("the improvement is {e} points ({:.0} of {n} items instead of {:.0})", p1 * n, p2 * n),
+    )
     .value("z", e.z())
 }
 
@@ -127,7 +130,10 @@ fn ranked(
     quoted(id)
         .holds_or(
             as_said == all,
-            format!("it is {said} of four data sets in {as_said} of {all} rows, and {opposite} in {others} ({named})"),
+            format!(
+                "the data set is {said} of four in {as_said} of {all} rows, and {opposite} in {others} \
+                ({named})"
+            ),
         )
         .rows("data_sets", &[])
 }
@@ -144,7 +150,8 @@ pub(super) fn math_rl_is_good(audit: &Audit) -> Finding {
 
 pub(super) fn grows_with_size(audit: &Audit) -> Finding {
     let g = table1_gains(audit);
-    let detail = format!("the gain is {:+.1} on the 7B model and {:+.1} on R1-Distill-Qwen-1.5B", g[3], g[1]);
+    let detail =
+        format!("the gap is {:+.1} points on the 7B model and {:+.1} on R1-Distill-Qwen-1.5B", g[3], g[1]);
     quoted(SentenceId::GapGrowsWithSize)
         .holds_or(g[2].min(g[3]) > g[0].max(g[1]), detail)
         .each(Model::ALL.into_iter().zip(g), |finding, (m, g)| finding.value(m.name(), g))
