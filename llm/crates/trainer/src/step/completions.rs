@@ -1,7 +1,8 @@
 //! Values of the steps of responses: the mean reward of completions of the prefix before each (VinePPO, SPO-chain).
 //!
-//! A completion is a response to a longer prompt, the prompt with the prefix, which is read again. Responses of a group that share a prefix before a
-//! step share its completions, the prompt's own among them: given the prefix they are independent of what each response goes on with.
+//! A completion is a response to a longer prompt: the prompt with the prefix. On the CPU, prefixes share the full pages of keys and values that they
+//! begin with; a card reads a prefix once for its completions. Responses of a group that share a prefix before a step share its completions, the
+//! prompt's own among them: given the prefix they are independent of what each response goes on with.
 
 use std::collections::BTreeMap;
 

@@ -175,7 +175,7 @@ impl Run<'_> {
         let session = self.session;
         let (stops, place) = (&session.rewards.stops, session.problems.extraction());
         let responses: Vec<_> = rollout.groups.iter().flat_map(|group| &group.responses).collect();
-        if step > 1 || responses.len() < LEAST_RESPONSES {
+        if step > 1 || responses.len() < LEAST_RESPONSES || !session.config.reward.is_active("accuracy") {
             return Ok(());
         }
         let mut found = 0;
