@@ -17,3 +17,4 @@ pub mod reward;
 pub mod run;
 pub mod step;
 pub mod train;
+mod words;

@@ -23,7 +23,7 @@ mod section;
 mod sections;
 mod task;
 mod typed;
-pub(crate) mod words;
+mod words;
 
 pub use error::ConfigError;
 pub use fields::{Field, ValueKind};

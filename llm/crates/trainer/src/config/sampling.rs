@@ -3,8 +3,8 @@
 use grpo_lambda::group::InputKind;
 use grpo_lambda::methods::{spo_chain, spo_tree, tree_rl, tree_rpo};
 
-use super::words::words;
 use super::{Config, ConfigError, RlConfig};
+use crate::words::words;
 
 words! {
     /// The ways to sample the responses of a group.

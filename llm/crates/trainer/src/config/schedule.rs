@@ -1,6 +1,6 @@
 //! Learning-rate schedules: linear warm-up, then a shape.
 
-use super::words::words;
+use crate::words::words;
 
 words! {
     /// Shape of the learning-rate schedule after warm-up.

@@ -80,7 +80,7 @@ impl StepStarts {
 /// Responses that a method reads next to those of a batch: greedy ones, or completions.
 #[derive(Default)]
 pub(super) struct Further {
-    /// Those of each group, if there are any: its greedy response, or its completions prefix by prefix.
+    /// Responses by group, if there are any: its greedy response, or its completions prefix by prefix.
     pub(super) responses: Vec<Vec<SampledResponse>>,
     /// With completions the steps of every response of each group: the first token, and the number of the prefix before it in its group.
     pub(super) steps: Vec<Vec<Vec<(usize, usize)>>>,

@@ -86,7 +86,7 @@ use serde_json::Value;
 use spans::RowSpan;
 
 use super::prompt::Message;
-use crate::config::words::words;
+use crate::words::words;
 
 words! {
     /// The treatment of an unusable row.

@@ -120,8 +120,9 @@ fn the_cache_is_counted_to_the_byte() {
     for (prompt_tokens, new_tokens) in [(7, 20), (32, 32), (33, 40), (70, 1)] {
         let step = StepShape { prompts: 3, group: 4, prompt_tokens, new_tokens, ..STEP };
         let mut decoding = Decoding::new(&model);
-        let prompt = vec![1; prompt_tokens];
-        let (first, _) = decoding.prefill(&[prompt.as_slice(); 3]).expect("fits");
+        // Of other first tokens, since prompts share the full pages that they begin with.
+        let prompts = [1, 2, 3].map(|token| vec![token; prompt_tokens]);
+        let (first, _) = decoding.prefill(&prompts.each_ref().map(Vec::as_slice)).expect("fits");
         let mut rows = first.clone();
         rows.extend(first.iter().flat_map(|r| [*r; 3]).map(|r| decoding.fork(r)).collect::<Vec<_>>());
         for _ in 0..new_tokens {
