@@ -104,7 +104,7 @@ fn read_study<S: DeserializeOwned>(path: &Path, like: &'static str) -> Result<St
     })
 }
 
-/// What this protocol takes from one on addition, whose program is in the history of the repository.
+/// The parts of a protocol on addition that this one takes. Its program is in the history of the repository.
 #[derive(Deserialize)]
 struct Addition {
     version: u32,
