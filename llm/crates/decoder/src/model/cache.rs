@@ -148,7 +148,7 @@ struct Shared {
     with: Option<usize>,
 }
 
-/// What prompts share. None waits for one that shares no more with it than an earlier one does.
+/// Finds the full pages that prompts share. None waits for one that shares no more with it than an earlier one does.
 fn shared(prompts: &[&[u32]]) -> Vec<Shared> {
     let mut order: Vec<usize> = (0..prompts.len()).collect();
     order.sort_by_key(|&i| prompts[i]);

@@ -90,7 +90,7 @@ fn equal_lengths(atlas: &Atlas, all: &[Overall]) -> Finding {
     let good = by(turned().filter(|o| !turned_when_equal(o)), |o| o.worst.0);
     let verdict = match turned().any(|o| turned_when_equal(&o)) {
         false => Verdict::HoldsWhen(
-            "all responses have one length. If lengths vary, an average over tokens or responses changes the \
+            "all responses have one length. If lengths vary, dividing by numbers of tokens changes the \
              direction"
                 .into(),
         ),
@@ -184,7 +184,7 @@ fn tracing(atlas: &Atlas, all: &[Overall]) -> Finding {
     let verdict = match (lower, higher) {
         (_, 0) => Verdict::Holds,
         _ if higher > lower => Verdict::Fails(format!(
-            "the error is higher in {higher} of the {} cases that differ",
+            "the trace changes the error in {} pairs of a trace and a task and raises it in {higher} of them",
             lower + higher
         )),
         _ => Verdict::HoldsWhen(format!("the case is one of {lower} of the {} that differ", lower + higher)),

@@ -84,12 +84,12 @@ fn summed_over_visits(n: &Numbers) -> Finding {
 fn whole_responses(n: &Numbers) -> Finding {
     let k2 = range(n, "k2", |r| r.reverse);
     let (k3, k3_forward) = (range(n, "k3", |r| r.reverse), range(n, "k3", |r| r.forward));
-    let condition = "responses have one choice, or d(s) is held fixed. A loss per token ignores that a token can \
+    let condition = "a response is a single choice, or d(s) is held fixed. A loss per token ignores that a token can \
         lead to states with more KL, and k3 weighs states by the visits of π instead of ref";
     claim(
         "whole_responses",
-        "For the distributions of whole responses k2 and ratio·k3 in the loss give ∇KL(π||ref), and k3 gives \
-         ∇KL(ref||π)",
+        "As terms of the loss, k2 and ratio·k3 give the gradient of KL(π||ref) between distributions of whole \
+         responses, and k3 gives that of KL(ref||π)",
     )
     .holds_when(k2[0].min(k3_forward[0]) > 1.0 - 1e-9, true, condition, "")
     .value("cosines over MDPs: k2 and ratio_k3 with ∇KL(π||ref)", k2)

@@ -21,7 +21,7 @@ use shown::{figures, findings, tables};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "length_bias",
-    title: "Does the trace keep the order of answers of different lengths?",
+    title: "With the trace, does the better of two answers of different lengths still get more credit?",
     claim: "Does a weight that depends on the length of a response keep the better of two answers in front?",
     source: "Our question, on \"drastically improving the credit assignment through rapid value propagation towards \
         earlier tokens\" (section 1)",
