@@ -40,7 +40,7 @@ fn predictions_are_read_on_their_tasks() {
     let n = read(&as_predicted, 0);
     let found = findings(&n);
     assert_eq!(words(&found), ["Holds when", "Holds", "Holds", "Holds", "Holds", "Holds", "Holds"]);
-    assert_eq!(found[0].verdict.detail(), "shown of PPO, learned critic on chain");
+    assert_eq!(found[0].verdict.detail(), "shown for PPO, learned critic on chain");
     assert_eq!(tables(&n).iter().map(|(_, table)| table.rows.len()).collect::<Vec<_>>(), [16, 16, 4]);
     assert_eq!(figures(&n).len(), 1);
     // All twelve of one sign: p = 2/4096, of which Holm makes sixteen at most.

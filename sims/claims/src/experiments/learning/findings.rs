@@ -387,9 +387,9 @@ mod tests {
             }
             paper_under(&c, Regime::Equal).verdict.detail().to_owned()
         };
-        assert_eq!(lost(&PAPER), "averaged over MDPs; worse on fork");
-        assert_eq!(lost(&PAPER[..1]), "averaged over MDPs; worse on fork (recent trace .99)");
-        assert_eq!(lost(&PAPER[1..]), "averaged over MDPs; worse on fork (both trace .99)");
+        assert_eq!(lost(&PAPER), "tasks are averaged; GRPO-λ is worse on fork");
+        assert_eq!(lost(&PAPER[..1]), "tasks are averaged; GRPO-λ is worse on fork (recent trace .99)");
+        assert_eq!(lost(&PAPER[1..]), "tasks are averaged; GRPO-λ is worse on fork (both trace .99)");
     }
 
     #[test]

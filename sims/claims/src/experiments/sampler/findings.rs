@@ -354,7 +354,7 @@ mod tests {
         assert_eq!(verdict.word(), "Holds when");
         assert_eq!(
             verdict.detail(),
-            "the task is one of 3 of 4; on 0 it is unbiased, and on 1 at least as biased"
+            "the task is one of 3 of 4; on 0 tasks the systematic set is unbiased, and on 1 at least as biased"
         );
     }
 
