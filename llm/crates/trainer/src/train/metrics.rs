@@ -40,7 +40,7 @@ macro_rules! row {
 }
 
 row! {
-    /// A row of `metrics.csv`: nothing of the clock or the machine. Those of [`further_columns`] come after it.
+    /// A row of `metrics.csv`: nothing of the clock or the machine. The columns of components, of the sampler and of a critic come after it.
     struct StepMetrics {
         #[doc = "loss of the update, with its KL term and without an entropy bonus; in supervised learning the \
             mean negative log-likelihood of a demonstration's tokens, in nats"]
