@@ -52,7 +52,7 @@ pub(super) fn of_clamp(folder: &Path) -> anyhow::Result<String> {
 pub(super) fn in_a_line(folder: &Path) -> anyhow::Result<String> {
     family(folder, TEXTBOOK, REFERENCE, "equivalent")?;
     Ok(format!(
-        "**On chained operations** differences from GRPO are {:+.3} with the clamp, {:+.3} for GRPO-λ, {:+.3} with the trace. \
+        "**On chained operations** accuracy differs from GRPO's by {:+.3} (clamp), {:+.3} (both), {:+.3} (trace). \
          A verifier's credit beats RLOO by {:.3}.",
         family(folder, CLAMP, GRPO, "higher")?.mid,
         family(folder, PAPER, GRPO, "higher")?.mid,

@@ -49,18 +49,17 @@ pub(super) fn front(folder: &Path) -> anyhow::Result<String> {
             .to_owned(),
         format!(
             "**Trace and clamp together favour long responses.** Averaged over tokens, the update lowers the reward on \
-             {token_mean} of {all} tasks; over responses, on {per_response}. The paper states neither."
+             {token_mean} of {all} tasks; averaged by response, on {per_response}. The paper names neither average."
         ),
         format!(
-            "**At tuned rates the trace shows no gain.** On addition GRPO solves {grpo:.3}, with trace {trace:.3} (within noise), with \
-             clamp {clamp:.3}."
+            "**At tuned rates the trace is not shown to help.** On addition GRPO solves {grpo:.3}, with trace {trace:.3} (within noise), with clamp {clamp:.3}."
         ),
         chain::in_a_line(folder)?,
     ];
     let mut text = wrapped(
         "",
         "",
-        "No, as far as tested: the clamp gains, and GRPO can use it alone. GRPO-λ weighs tokens by position (the *trace*) and raises \
+        "No, as far as tested: the clamp helps, and GRPO can use it. GRPO-λ weighs tokens by position (the *trace*) and raises \
          advantages below -0.1 to -0.1 (the *clamp*).",
     ) + "\n";
     for item in items {

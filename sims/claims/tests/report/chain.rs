@@ -190,7 +190,7 @@ fn pages_print_the_recomputed_numbers() {
     let [clamp, paper, trace] = ["grpo_clamp", "grpo_lambda", "trace"].map(from_grpo);
     for words in [
         format!(
-            "differences from GRPO are {clamp} with the clamp, {paper} for GRPO-λ, {trace} with the trace."
+            "accuracy differs from GRPO's by {clamp} (clamp), {paper} (both), {trace} (trace)."
         ),
         format!("A verifier's credit beats RLOO by {}.", mid("verifier_q_b", "rloo")),
     ] {
