@@ -10,10 +10,10 @@ mod updates;
 
 use crate::experiment::{Context, Experiment, Parts};
 use crate::experiments::chain::judged::Evaluated;
-use crate::experiments::common::record::recorded;
+use crate::experiments::common::record::{Record, recorded};
 use grpo_lambda_trials::{Compared, Difference, Rows, Study, Trial, correct};
 use shown::{figures, findings, tables};
-use updates::{UpdateRow, updates};
+use updates::updates;
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "branch",
@@ -57,7 +57,7 @@ struct Numbers {
     tasks: Vec<OnTask>,
     /// The runs that are there, and those of the protocol.
     runs: [usize; 2],
-    updates: Vec<UpdateRow>,
+    updates: Vec<Record>,
 }
 
 impl Numbers {

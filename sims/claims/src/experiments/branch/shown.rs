@@ -130,9 +130,13 @@ pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
     let each = |of_task: fn(&Numbers, &OnTask) -> Vec<Record>| {
         table(n.tasks.iter().flat_map(|task| of_task(n, task)))
     };
-    let all = [("", each(methods)), ("compared", each(compared)), ("critic", each(critic))];
-    let updates = (!n.updates.is_empty()).then(|| ("updates", Table::from_rows(&n.updates)));
-    let named = all.into_iter().chain(updates).filter(|(_, table)| !table.rows.is_empty());
+    let all = [
+        ("", each(methods)),
+        ("compared", each(compared)),
+        ("critic", each(critic)),
+        ("updates", table(n.updates.iter().cloned())),
+    ];
+    let named = all.into_iter().filter(|(_, table)| !table.rows.is_empty());
     named.map(|(name, table)| (name.to_owned(), table)).collect()
 }
 

@@ -1,10 +1,10 @@
 //! The noise of the methods' updates at the start, next to what the laboratory predicts of small tasks.
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::{ADDITION, CHAIN, GRPO};
-use crate::experiments::common::record::recorded;
-use grpo_lambda_stats::t_interval;
+use crate::experiments::common::record::{Record, recorded};
+use grpo_lambda_stats::{Interval, t_interval};
 use grpo_lambda_trials::Study;
 
 /// The recorded rows of the tasks.
@@ -40,22 +40,6 @@ struct Laboratory {
     carry_add: Option<f64>,
 }
 
-/// A row of `branch_updates.csv`. All ratios are to GRPO's update: `noise` on the transformer, the last three in the laboratory.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct UpdateRow {
-    task: &'static str,
-    method: String,
-    laboratory: String,
-    /// The seeds on which the draws show the mean update of both methods.
-    seeds: usize,
-    noise: Option<f64>,
-    noise_low: Option<f64>,
-    noise_high: Option<f64>,
-    laboratory_chain: f64,
-    laboratory_forking_chain: f64,
-    laboratory_carry_add: Option<f64>,
-}
-
 /// The logarithms of a method's noise over GRPO's, by seed.
 fn over_grpo(updates: &[Update], method: &str) -> Vec<f64> {
     let noise = |seed: u64, name: &str| {
@@ -65,8 +49,9 @@ fn over_grpo(updates: &[Update], method: &str) -> Vec<f64> {
     seeds.filter_map(|seed| Some((noise(seed, method)? / noise(seed, GRPO)?).ln())).collect()
 }
 
-/// The rows of both tasks.
-pub(super) fn updates(study: &Study<toml::Table>) -> anyhow::Result<Vec<UpdateRow>> {
+/// The rows of both tasks. All ratios are to GRPO's update: `noise` on the transformer, over the seeds whose draws show the mean update of both
+/// methods, and the last three columns in the laboratory.
+pub(super) fn updates(study: &Study<toml::Table>) -> anyhow::Result<Vec<Record>> {
     let laboratory: Vec<Laboratory> = study.setup["noise_per_token"].clone().try_into()?;
     let Some(grpo) = laboratory.iter().find(|own| own.method == GRPO) else {
         anyhow::bail!("setup.noise_per_token: lacks {GRPO}; add its row");
@@ -76,19 +61,20 @@ pub(super) fn updates(study: &Study<toml::Table>) -> anyhow::Result<Vec<UpdateRo
         let updates: Vec<Update> = recorded(text)?;
         for own in laboratory.iter().filter(|own| own.method != GRPO) {
             let ratios = over_grpo(&updates, &own.method);
-            let interval = t_interval(&ratios, study.level);
-            rows.push(UpdateRow {
-                task,
-                method: own.method.clone(),
-                laboratory: own.entry.clone(),
-                seeds: ratios.len(),
-                noise: interval.map(|i| i.mid.exp()),
-                noise_low: interval.map(|i| i.low.exp()),
-                noise_high: interval.map(|i| i.high.exp()),
-                laboratory_chain: own.chain / grpo.chain,
-                laboratory_forking_chain: own.forking_chain / grpo.forking_chain,
-                laboratory_carry_add: own.carry_add.zip(grpo.carry_add).map(|(own, grpo)| own / grpo),
+            let noise = t_interval(&ratios, study.level).map(|i| {
+                let [low, mid, high] = [i.low, i.mid, i.high].map(f64::exp);
+                Interval { low, mid, high, ..i }
             });
+            let carry_add = own.carry_add.zip(grpo.carry_add).map(|(own, grpo)| own / grpo);
+            let row = Record::default().with("task", task).with("method", &*own.method);
+            rows.push(
+                row.with("laboratory", &*own.entry)
+                    .with("seeds", ratios.len())
+                    .interval("noise", noise)
+                    .with("laboratory_chain", own.chain / grpo.chain)
+                    .with("laboratory_forking_chain", own.forking_chain / grpo.forking_chain)
+                    .with("laboratory_carry_add", carry_add),
+            );
         }
     }
     Ok(rows)

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::{Serialize, Serializer};
 
 /// A row under construction.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Record {
     columns: Vec<String>,
     cells: Vec<Cell>,

@@ -42,7 +42,7 @@ fn model(layers: usize, deviation: f64) -> Decoder<f32> {
     Decoder::new(shape.clone(), weights::initialise(&shape, 1, deviation)).unwrap()
 }
 
-/// What a step of a configuration refers to.
+/// The parts of a configuration that a step borrows.
 struct Parts {
     config: Config,
     settings: StepSettings,
