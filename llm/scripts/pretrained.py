@@ -7,8 +7,9 @@
 
 `run` makes the supervised start of a seed when it is first needed, and then every run that WORK lacks: selection first, then for each evaluation
 seed all methods that choose their own rate, then the others. A run is one process of llm-train, which is killed after the exam that ends the
-budget; one that was interrupted is made again from its start. `rows` reads WORK/runs and needs no model. --small rehearses: two rates, one seed to choose
-them and two to compare, a budget of 200 tokens, an exam a step.
+budget; one that was interrupted is made again from its start. `rows` reads WORK/runs and needs no model. Several machines may share an experiment:
+`run --rows FILE` skips runs that have a row in FILE, and `rows` keeps the rows of its file whose runs WORK lacks. --small rehearses: two rates, one
+seed to choose them and two to compare, a budget of 200 tokens, an exam a step.
 """
 import argparse
 import csv
@@ -86,13 +87,17 @@ def text_of(curve):
     return " ".join(f"{x}:{y:.4f}" for x, y in curve)
 
 
+def points(text):
+    return [(int(x), float(y)) for x, y in (point.split(":") for point in text.split())]
+
+
 def cpu_seconds_of_children():
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 class Study:
-    def __init__(self, protocol, work, small=False):
+    def __init__(self, protocol, work, small=False, recorded=None):
         with open(protocol, "rb") as file:
             self.p = tomllib.load(file)
         if small:
@@ -107,6 +112,16 @@ class Study:
         self.methods = {m["name"]: m for m in self.p["methods"]}
         self.rates = {}
         self.own = [name for name in self.methods if name not in self.rates_of]
+        self.recorded = {}
+        if recorded and Path(recorded).exists():
+            with open(recorded, newline="") as file:
+                if file.readline() != self.heading():
+                    sys.exit(f"{recorded}: these are not rows of version {self.p['version']} of the protocol; name another file")
+                for row in csv.DictReader(file):
+                    self.recorded[row["stage"], row["method"], float(row["rate"]), int(row["seed"])] = row
+
+    def heading(self):
+        return f"# llm/scripts/pretrained.py, protocol version {self.p['version']}\n"
 
     def keys(self):
         """Every run in its order: stage, method, rate (None until selection has chosen one), seed."""
@@ -121,8 +136,11 @@ class Study:
         stage, method, rate, seed = key
         return self.work / "runs" / f"{stage}-{method}-{rate}-{seed}"
 
-    def is_done(self, key):
+    def is_here(self, key):
         return (self.folder(key) / "done.json").exists()
+
+    def is_done(self, key):
+        return key in self.recorded or self.is_here(key)
 
     def chosen(self, method):
         """The rate with the highest mean area over the selection seeds, the later of equals."""
@@ -138,11 +156,13 @@ class Study:
         return self.rates[method]
 
     def score(self, key):
-        curve, budget = self.row(key)["points"], self.p["budget"]
+        curve, budget = points(self.row(key)["curve"]), self.p["budget"]
         whole = area(curve, budget)
         return area(curve + [(curve[-1][0] + 1, 0.0), (budget + 1, 0.0)], budget) if whole is None else whole
 
     def row(self, key):
+        if not self.is_here(key):
+            return self.recorded[key]
         stage, method, rate, seed = key
         folder = self.folder(key)
         done = json.loads((folder / "done.json").read_text())
@@ -161,7 +181,7 @@ class Study:
             "tokens": tokens[steps], "length": round(sum(late) / len(late), 4) if late else "", "start_steps": self.setup["start"]["steps"],
             "seconds": round(done["cpu_seconds"], 1), "curve": text_of(share(right)), "read_curve": text_of(share(read)),
             "lengths": " ".join(f"{x}:{y:.2f}" for x, y in lengths), "right": bits(right), "read": bits(read),
-            "points": share(right), "problems": [line["problem"]["problem"] for line in exams[0][1]],
+            "problems": [line["problem"]["problem"] for line in exams[0][1]],
         }  # fmt: skip
 
 
@@ -278,14 +298,22 @@ def run(study, runner):
 
 def rows(study, out):
     found = [study.row(key) for key in study.keys() if study.is_done(key)]
-    if len({tuple(row["problems"]) for row in found}) > 1:
+    if len({tuple(row["problems"]) for row in found if "problems" in row}) > 1:
         sys.exit(f"{study.work}/runs: the runs hold out different problems; make them again with one program")
-    with open(out, "w", newline="") as file:
-        file.write("# llm/scripts/pretrained.py, protocol version %d\n" % study.p["version"])
+    starts = {}
+    for row in found:
+        first = tuple(row[name].split()[0] for name in ("right", "read", "lengths"))
+        if starts.setdefault(int(row["seed"]), first) != first:
+            sys.exit(f"{row['method']}, seed {row['seed']}: the first exam differs from that of other methods; make all runs of a seed from one start")
+    part = Path(f"{out}.part")
+    with open(part, "w", newline="") as file:
+        file.write(study.heading())
         table = csv.DictWriter(file, FIELDS, extrasaction="ignore", lineterminator="\n")
         table.writeheader()
         table.writerows(found)
-    print(f"{out}: {len(found)} of {len(list(study.keys()))} runs", file=sys.stderr)
+    part.rename(out)
+    kept = sum(not study.is_here(key) for key in study.keys() if study.is_done(key))
+    print(f"{out}: {len(found)} of {len(list(study.keys()))} runs, {kept} of them kept from the file as it was", file=sys.stderr)
 
 
 def main():
@@ -297,9 +325,10 @@ def main():
     parser.add_argument("--program", default="llm-train")
     parser.add_argument("--checkpoint", default="smollm2")
     parser.add_argument("--also", default="", help="settings of every command of llm-train")
+    parser.add_argument("--rows", help="a file of rows whose runs need not be made")
     parser.add_argument("--small", action="store_true", help="a rehearsal")
     given = parser.parse_args()
-    study = Study(given.protocol, given.work, given.small)
+    study = Study(given.protocol, given.work, given.small, given.out if given.task == "rows" else given.rows)
     if given.task == "run":
         run(study, Runner(study, given.program.split(), Path(given.checkpoint).resolve(), given.also.split()))
     elif given.task == "rows":
