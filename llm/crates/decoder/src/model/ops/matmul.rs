@@ -7,8 +7,8 @@
 //! libraries choose their blocking and their order of summation by shape, so they cannot promise this.
 //!
 //! Cost of the promise: none measurable. Tiles of 12 x 32 keep 24 independent chains in the 32 registers of AVX-512 (AVX2 has 16, and takes
-//! three rows at a time), the right side is packed into panels of 32 columns, the left side is read where it lies, blocks fit the caches of the
-//! processor (`Blocks`), and threads split the rows of the result (or its columns, when there are few rows).
+//! three rows at a time), the right side is packed into panels of 32 columns, the left side is read where it lies or, if its rows are far apart,
+//! packed a block at a time, blocks fit the caches of the processor (`Blocks`), and threads split the rows of the result (or its columns, when there are few rows).
 
 use super::blocks::Blocks;
 use super::buffer::{Buffer, Pool};
@@ -24,6 +24,10 @@ const MR: usize = 12;
 const SERIAL: usize = 1 << 21;
 /// Numbers below which packing is not worth a second thread.
 const SERIAL_PACKING: usize = 1 << 17;
+/// Columns of a product from which on it is worth packing the left side, where it does not lie in one piece.
+const PACKED_LEFT: usize = 4 * NR;
+/// Numbers of a line of the cache.
+const LINE: usize = 16;
 /// Steps of a panel that are packed before the next: what is written stays in the first-level cache until its lines are whole.
 const PACKED: usize = 64;
 
@@ -136,14 +140,15 @@ pub fn matmul<T: Real>(
     }
     let threads = threads();
     if threads == 1 || m * n * k.max(1) < SERIAL {
-        return serial(left, m, right, out, stride, accumulate);
+        return in_blocks(Blocks::here(), Some(pool), left, m, right, out, stride, accumulate);
     }
     if m >= 2 * MR * threads || n <= NR {
         // A few tasks per thread: they end together even when one thread is held up.
         let rows = (m.div_ceil(4 * threads)).next_multiple_of(MR);
         out[..(m - 1) * stride + n].par_chunks_mut(rows * stride).enumerate().for_each(|(t, out)| {
             let start = t * rows;
-            serial(left.after(start, 0), rows.min(m - start), right, out, stride, accumulate);
+            let left = left.after(start, 0);
+            in_blocks(Blocks::here(), Some(pool), left, rows.min(m - start), right, out, stride, accumulate);
         });
         return;
     }
@@ -162,7 +167,7 @@ pub fn matmul<T: Real>(
     }
     blocks.par_iter_mut().enumerate().for_each(|(t, block)| {
         let part = right.slice(t * per_task, panels.min((t + 1) * per_task));
-        serial(left, m, part, block, width, accumulate);
+        in_blocks(Blocks::here(), Some(pool), left, m, part, block, width, accumulate);
     });
     for (t, block) in blocks.iter().enumerate() {
         let (from, to) = (t * width, n.min((t + 1) * width));
@@ -172,7 +177,7 @@ pub fn matmul<T: Real>(
     }
 }
 
-/// [`matmul`] on the calling thread.
+/// [`matmul`] on the calling thread, for few columns.
 pub(crate) fn serial<T: Real>(
     left: Left<'_, T>,
     m: usize,
@@ -181,11 +186,14 @@ pub(crate) fn serial<T: Real>(
     stride: usize,
     accumulate: bool,
 ) {
-    in_blocks(Blocks::here(), left, m, right, out, stride, accumulate);
+    in_blocks(Blocks::here(), None, left, m, right, out, stride, accumulate);
 }
 
+/// The product block by block; with a pool, the left side is packed where that pays.
+#[allow(clippy::too_many_arguments)]
 fn in_blocks<T: Real>(
     blocks: Blocks,
+    pool: Option<&Pool<T>>,
     left: Left<'_, T>,
     m: usize,
     right: Panels<'_, T>,
@@ -200,18 +208,23 @@ fn in_blocks<T: Real>(
         }
         return;
     }
+    let blocks = blocks.even(m, k, MR);
+    let lies_apart = left.step != 1 || left.row > blocks.steps;
+    let pool = pool.filter(|_| n >= PACKED_LEFT && lies_apart);
+    let mut space = pool.map(|pool| pool.take(blocks.rows * (blocks.steps + LINE)));
     for i0 in (0..m).step_by(blocks.rows) {
         let rows = blocks.rows.min(m - i0);
         for k0 in (0..k).step_by(blocks.steps) {
             let kc = blocks.steps.min(k - k0);
             let add = accumulate || k0 > 0;
+            let block = LeftBlock::new(left.after(i0, k0), rows, kc, space.as_deref_mut());
             for (p, panel) in right.data.chunks_exact(NR * right.height).enumerate() {
                 let panel = &panel[k0 * NR..(k0 + kc) * NR];
                 // Each tile has its share of the next panel fetched: without, the first tile of a panel waits for memory, and memory for the others.
                 let after = right.data.get((p + 1) * NR * right.height + k0 * NR..).unwrap_or_default();
                 let (column, width) = (p * NR, NR.min(n - p * NR));
                 for_tiles(rows, |i, size| {
-                    let a = left.after(i0 + i, k0);
+                    let a = block.from_row(i);
                     let start = (i0 + i) * stride + column;
                     let (from, to) = (i * kc / rows * NR, (i + size) * kc / rows * NR);
                     let next = &after[from.min(after.len())..to.min(after.len())];
@@ -222,6 +235,52 @@ fn in_blocks<T: Real>(
                     }
                 });
             }
+        }
+    }
+}
+
+/// A block of the left side as tiles read it.
+struct LeftBlock<'a, T> {
+    left: Left<'a, T>,
+    /// Numbers from a tile of a packed transpose to the next; none where rows lie as in `left`.
+    tile: Option<usize>,
+}
+
+impl<'a, T: Real> LeftBlock<'a, T> {
+    /// The block where it lies, or packed into `space`: rows one after the other, with a line between that keeps them out of one another's place in
+    /// the cache; those of a transpose by tiles, step by step.
+    fn new(left: Left<'a, T>, rows: usize, steps: usize, space: Option<&'a mut [T]>) -> Self {
+        let Some(space) = space else { return Self { left, tile: None } };
+        if left.step == 1 {
+            let stride = steps + LINE;
+            for (i, row) in space.chunks_exact_mut(stride).take(rows).enumerate() {
+                row[..steps].copy_from_slice(&left.data[i * left.row..][..steps]);
+            }
+            return Self { left: Left::rows(space, stride), tile: None };
+        }
+        pack_tiles(left, rows, steps, space);
+        Self { left: Left::transposed(space, MR), tile: Some(MR * steps) }
+    }
+
+    /// The block from row `i` on.
+    fn from_row(&self, i: usize) -> Left<'a, T> {
+        match self.tile {
+            Some(tile) => self.left.after(i / MR * tile + i % MR, 0),
+            None => self.left.after(i, 0),
+        }
+    }
+}
+
+/// Packs `rows` rows of a transpose by tiles of [`MR`] rows, of which the last may have fewer.
+fn pack_tiles<T: Real>(left: Left<'_, T>, rows: usize, steps: usize, out: &mut [T]) {
+    let out = out.as_chunks_mut::<MR>().0;
+    for k in 0..steps {
+        let (tiles, rest) = left.data[k * left.step..][..rows].as_chunks::<MR>();
+        for (t, tile) in tiles.iter().enumerate() {
+            out[t * steps + k] = *tile;
+        }
+        if !rest.is_empty() {
+            out[tiles.len() * steps + k][..rest.len()].copy_from_slice(rest);
         }
     }
 }
@@ -292,6 +351,7 @@ mod tests {
             (1, 1, 1),
             (3, 33, 7),
             (13, 64, 300),
+            (29, 140, 257),
             (29, 100, 257),
             (300, 70, 40),
             (5, 1030, 400),
@@ -320,7 +380,7 @@ mod tests {
                         assert!(expected == found, "{m} x {n} x {k}");
                         let mut found = start.clone();
                         let small = Blocks { rows: 24, steps: 7 };
-                        in_blocks(small, left, m, right, &mut found, n, accumulate);
+                        in_blocks(small, Some(&pool), left, m, right, &mut found, n, accumulate);
                         assert!(expected == found, "{m} x {n} x {k} in small blocks");
                     }
                 }

@@ -65,6 +65,14 @@ pub(crate) fn has_avx2() -> bool {
     is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
 }
 
+/// True if a tile is computed three rows at a time.
+pub(super) fn has_three_rows() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return !has_avx512() && has_avx2();
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
+
 /// `c[i][j] = sum_k a[i][k] b[k][j]`, added to what `c` holds when `accumulate`: an `M x NR` tile.
 ///
 /// `b` is `k x NR`, row `i` of the tile starts at `c[i * stride]`; `a` is read where it lies. `next` is what
