@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use cpu_time::ProcessTime;
 use grpo_lambda::group::InputKind;
 use grpo_lambda_decoder::model::{Decoder, weights};
 use grpo_lambda_gpu::dry::Ceilings;
@@ -26,11 +27,11 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Medians of the measured steps; `step` takes the step of a number.
+/// Medians of the measured steps, in seconds that passed and in seconds of the processor; `step` takes the step of a number.
 fn measure(
     args: &BenchArgs,
-    mut step: impl FnMut(u64) -> Result<StepTimings, SyntheticStepError>,
-) -> Result<StepTimings, Failure> {
+    mut step: impl FnMut(u64) -> Result<[StepTimings; 2], SyntheticStepError>,
+) -> Result<[StepTimings; 2], Failure> {
     let mut all = Vec::new();
     for number in 0..args.warmup + args.steps {
         let phases = step(number as u64).map_err(failed)?;
@@ -38,19 +39,22 @@ fn measure(
             all.push(phases);
         }
     }
-    let median = |pick: fn(&StepTimings) -> f64| median(all.iter().map(pick));
-    Ok(StepTimings {
-        prefill: median(|p| p.prefill),
-        decode: median(|p| p.decode),
-        reference: median(|p| p.reference),
-        forward: median(|p| p.forward),
-        backward: median(|p| p.backward),
-        prompts: median(|p| p.prompts),
-        optimiser: median(|p| p.optimiser),
-        packing: median(|p| p.packing),
-        step: median(|p| p.step),
-        mismatch: all.last().map_or_else(Default::default, |p| p.mismatch),
-    })
+    Ok([0, 1].map(|kind| {
+        let all = || all.iter().map(|step| &step[kind]);
+        let median = |pick: fn(&StepTimings) -> f64| median(all().map(pick));
+        StepTimings {
+            prefill: median(|p| p.prefill),
+            decode: median(|p| p.decode),
+            reference: median(|p| p.reference),
+            forward: median(|p| p.forward),
+            backward: median(|p| p.backward),
+            prompts: median(|p| p.prompts),
+            optimiser: median(|p| p.optimiser),
+            packing: median(|p| p.packing),
+            step: median(|p| p.step),
+            mismatch: all().last().map_or_else(Default::default, |p| p.mismatch),
+        }
+    }))
 }
 
 /// On this processor, whose peak rates are not known.
@@ -67,10 +71,13 @@ pub(super) fn cpu(bench: &Bench, args: &BenchArgs) -> Result<String, Failure> {
     let phases = measure(args, |number| {
         let timed = synthetic::step(&mut engine, &bench.config, None, bench.prompt_tokens, number)?;
         // The weights are packed once more, to know how long that takes.
-        let clock = Instant::now();
+        let (clock, processor) = (Instant::now(), ProcessTime::now());
         engine.model.update(|_| ());
-        let packing = clock.elapsed().as_secs_f64();
-        Ok(StepTimings { packing, optimiser: (timed.optimiser - packing).max(0.0), ..timed })
+        let packing = [clock.elapsed().as_secs_f64(), processor.elapsed().as_secs_f64()];
+        Ok([0, 1].map(|kind| {
+            let (timed, packing) = (timed[kind], packing[kind]);
+            StepTimings { packing, optimiser: (timed.optimiser - packing).max(0.0), ..timed }
+        }))
     })?;
     let (device, dtype, peaks) = ("the CPU".to_owned(), Dtype::F32, Vec::new());
     Ok(measured(bench, args, &Measured { device, dtype, phases, peaks, held: None }))

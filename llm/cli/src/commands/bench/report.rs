@@ -43,7 +43,8 @@ impl CardMemory {
 pub(super) struct Measured {
     pub(super) device: String,
     pub(super) dtype: Dtype,
-    pub(super) phases: StepTimings,
+    /// In seconds that passed, and in seconds of the processor.
+    pub(super) phases: [StepTimings; 2],
     /// The device's peak rates, and where they are from.
     pub(super) peaks: Vec<(&'static str, Reached)>,
     pub(super) held: Option<CardMemory>,
@@ -51,7 +52,7 @@ pub(super) struct Measured {
 
 /// The report of a measured step.
 pub(super) fn measured(bench: &Bench, args: &BenchArgs, measured: &Measured) -> String {
-    let Measured { device, dtype, phases: p, peaks, held } = measured;
+    let Measured { device, dtype, phases: [p, processor], peaks, held } = measured;
     let counts = bench.counts(*dtype);
     let update = p.forward + p.backward + p.prompts;
     let (bandwidth, operations) = (counts.decode_bytes / p.decode, counts.update_operations / update);
@@ -63,16 +64,14 @@ pub(super) fn measured(bench: &Bench, args: &BenchArgs, measured: &Measured) -> 
         });
         ((*source).to_owned(), shares)
     };
+    let mut wall = seconds(p);
+    wall["making_weights"] = json!(held.as_ref().map(|h| h.made));
     let row = json!({
         "impl": "grpo-lambda",
         "settings": bench.settings(device, *dtype),
         "steps": args.steps,
-        "wall_s": {
-            "prefill": p.prefill, "decode": p.decode, "generate": p.prefill + p.decode, "reference": p.reference,
-            "fwd_loss": p.forward, "backward": p.backward, "logprob_loss": p.forward + p.backward,
-            "prompts": p.prompts, "optimizer": p.optimiser, "packing": p.packing, "step": p.step,
-            "making_weights": held.as_ref().map(|h| h.made),
-        },
+        "wall_s": wall,
+        "cpu_s": seconds(processor),
         "rollout_tok_per_s": counts.sampled / (p.prefill + p.decode),
         "update_tok_per_s": counts.updated / (update + p.optimiser + p.packing),
         "decode_bytes_per_s": bandwidth,
@@ -93,6 +92,14 @@ pub(super) fn measured(bench: &Bench, args: &BenchArgs, measured: &Measured) -> 
         },
     });
     printed(&bench.describe(device, *dtype), &row)
+}
+
+fn seconds(p: &StepTimings) -> Value {
+    json!({
+        "prefill": p.prefill, "decode": p.decode, "generate": p.prefill + p.decode, "reference": p.reference,
+        "fwd_loss": p.forward, "backward": p.backward, "logprob_loss": p.forward + p.backward,
+        "prompts": p.prompts, "optimizer": p.optimiser, "packing": p.packing, "step": p.step,
+    })
 }
 
 /// The report of a step, and of an evaluation, that are counted for a card with `free` bytes.

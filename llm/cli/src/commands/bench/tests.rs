@@ -67,7 +67,7 @@ fn memory_that_a_driver_rounds_up_is_reported_as_measured() {
     let rounded = counted.next_multiple_of(1 << 20) + (1 << 20);
     let now = DriverMemory { held: before, peak: before + rounded, outside };
     let held = Some(CardMemory { predicted, counted, before, now, made: 1.0 });
-    let phases = StepTimings { prefill: 1.0, decode: 1.0, step: 2.0, ..StepTimings::default() };
+    let phases = [StepTimings { prefill: 1.0, decode: 1.0, step: 2.0, ..StepTimings::default() }; 2];
     let (device, dtype, peaks) = ("a card".to_owned(), Dtype::Bf16, Vec::new());
     let text = measured(&bench, &args, &Measured { device, dtype, phases, peaks, held });
     let memory = json(&text)["memory"].clone();
@@ -91,6 +91,9 @@ fn every_phase_is_timed_and_the_run_is_projected() {
     // How long is the machine's business; decoding is a difference of two rollouts, which noise can take to 0.
     assert!(phases.iter().all(|phase| seconds(phase) >= 0.0) && seconds("step") > 0.0, "{found}");
     assert_eq!(seconds("generate"), seconds("prefill") + seconds("decode"));
+    let cpu = |phase: &str| found["cpu_s"][phase].as_f64().expect(phase);
+    assert!(phases.iter().all(|phase| cpu(phase) >= 0.0) && cpu("step") > 0.0, "{found}");
+    assert_eq!(cpu("logprob_loss"), cpu("fwd_loss") + cpu("backward"));
     assert_eq!(seconds("logprob_loss"), seconds("fwd_loss") + seconds("backward"));
     // On the CPU sampler and trainer agree to the bit.
     assert_eq!((found["logp_error"].as_f64(), found["logp_error_max"].as_f64()), (Some(1.0), Some(1.0)));

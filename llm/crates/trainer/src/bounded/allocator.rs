@@ -15,7 +15,8 @@ static ALLOCATOR: Counting = Counting;
 
 struct Counting;
 
-/// Bytes of a block that has pages of its own.
+/// Bytes from which on a block has pages of its own.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
 const LARGE: usize = 4 << 20;
 
 /// Gives every block of at least 4 MiB pages of its own, which return to the system with it. By itself glibc raises that limit to 32 MiB, and blocks
@@ -148,7 +149,7 @@ fn given(pointer: *mut u8, bytes: usize) -> *mut u8 {
 /// table of addresses then serves 512 times as many of them.
 fn large(pointer: *mut u8, bytes: usize) -> *mut u8 {
     let pointer = given(pointer, bytes);
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
     if bytes >= LARGE {
         let page = pointer.map_addr(|address| address & !4095);
         // SAFETY: the pages hold this block and are its own; a hint changes nothing that they hold, and may be refused.

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Instant;
 
+use cpu_time::ProcessTime;
 use grpo_lambda::group::InputKind;
 use grpo_lambda_decoder::generate::{RolloutError, SampledResponse};
 use grpo_lambda_decoder::mismatch::Mismatch;
@@ -69,65 +70,79 @@ impl RewardFunction for AlternatingRewards {
     }
 }
 
+/// A point in time: on the wall, and on the processor.
+#[derive(Clone, Copy)]
+struct Moment(Instant, ProcessTime);
+
+impl Moment {
+    fn now() -> Self {
+        Moment(Instant::now(), ProcessTime::now())
+    }
+
+    /// Seconds since then, all work of the device done: those that passed, and those that all threads of this process computed.
+    fn elapsed(self, device: Option<&Arc<dyn Device>>) -> Result<[f64; 2], DeviceError> {
+        device.map_or(Ok(()), |device| device.synchronize())?;
+        Ok([self.0.elapsed().as_secs_f64(), self.1.elapsed().as_secs_f64()])
+    }
+}
+
 /// Waits for the device before it reads the clock, so that a phase has done its work when it ends.
 struct PhaseClock<'a> {
     device: Option<&'a Arc<dyn Device>>,
-    began: Cell<Instant>,
-    phases: Cell<StepTimings>,
+    began: Cell<Moment>,
+    phases: Cell<[StepTimings; 2]>,
 }
 
 impl Observer for PhaseClock<'_> {
     fn begin(&self, _: Phase) {
-        self.began.set(Instant::now());
+        self.began.set(Moment::now());
     }
 
     fn end(&self, phase: Phase) -> Result<(), DeviceError> {
-        let seconds = since(self.began.get(), self.device)?;
-        let mut phases = self.phases.get();
-        match phase {
-            Phase::Sample => phases.decode += seconds,
-            Phase::Reference => phases.reference += seconds,
-            Phase::Forward => phases.forward += seconds,
-            Phase::Backward => phases.backward += seconds,
-            Phase::Prompts => phases.prompts += seconds,
-            Phase::Optimiser => phases.optimiser += seconds,
-            // Part of the step alone; a method with a critic is refused.
-            Phase::ExtraInputs | Phase::Critic => {}
+        let seconds = self.began.get().elapsed(self.device)?;
+        let mut both = self.phases.get();
+        for (phases, seconds) in both.iter_mut().zip(seconds) {
+            match phase {
+                Phase::Sample => phases.decode += seconds,
+                Phase::Reference => phases.reference += seconds,
+                Phase::Forward => phases.forward += seconds,
+                Phase::Backward => phases.backward += seconds,
+                Phase::Prompts => phases.prompts += seconds,
+                Phase::Optimiser => phases.optimiser += seconds,
+                // Part of the step alone; a method with a critic is refused.
+                Phase::ExtraInputs | Phase::Critic => {}
+            }
         }
-        self.phases.set(phases);
+        self.phases.set(both);
         Ok(())
     }
 }
 
-/// Seconds since `clock`, all work done.
-fn since(clock: Instant, device: Option<&Arc<dyn Device>>) -> Result<f64, DeviceError> {
-    device.map_or(Ok(()), |device| device.synchronize())?;
-    Ok(clock.elapsed().as_secs_f64())
-}
-
-/// One step of `config` on prompts of this many tokens; `number` is the step's.
+/// One step of `config` on prompts of this many tokens, in seconds that passed and in seconds of the processor; `number` is the step's.
 pub fn step(
     engine: &mut dyn Engine,
     config: &Config,
     device: Option<&Arc<dyn Device>>,
     prompt_tokens: usize,
     number: u64,
-) -> Result<StepTimings, SyntheticStepError> {
-    let clock = PhaseClock { device, began: Cell::new(Instant::now()), phases: Cell::default() };
+) -> Result<[StepTimings; 2], SyntheticStepError> {
+    let clock = PhaseClock { device, began: Cell::new(Moment::now()), phases: Cell::default() };
     let (report, prefill, step) = run(engine, config, device, (prompt_tokens, number), &clock)?;
     let timed = clock.phases.get();
-    let decode = (timed.decode - prefill).max(0.0);
-    Ok(StepTimings { prefill, decode, step, mismatch: report.mismatch, ..timed })
+    Ok([0, 1].map(|i| {
+        let decode = (timed[i].decode - prefill[i]).max(0.0);
+        StepTimings { prefill: prefill[i], decode, step: step[i], mismatch: report.mismatch, ..timed[i] }
+    }))
 }
 
-/// Takes a step: its report, and the seconds of its prefill and of all of it.
+/// Takes a step: its report, and the seconds of its prefill and of all of it, passed and of the processor.
 pub(super) fn run(
     engine: &mut dyn Engine,
     config: &Config,
     device: Option<&Arc<dyn Device>>,
     (prompt_tokens, number): (usize, u64),
     observer: &dyn Observer,
-) -> Result<(StepReport, f64, f64), SyntheticStepError> {
+) -> Result<(StepReport, [f64; 2], [f64; 2]), SyntheticStepError> {
     let (configured, rl) = (config.configured(), &config.rl);
     let lacks = |kind: &InputKind| !provided(configured).contains(kind) || is_of_the_cpu(*kind);
     if let Some(asked) = configured.extra_inputs().into_iter().find(lacks) {
@@ -135,16 +150,16 @@ pub(super) fn run(
     }
     let prompts = prompts(rl.prompts_per_step, prompt_tokens, engine.shape().vocab_size, number);
     // The prompts are read once more, to know how long that takes.
-    let clock = Instant::now();
+    let clock = Moment::now();
     generate(engine, config, &prompts, (rl.group_size, 1), number)?;
-    let prefill = since(clock, device)?;
+    let prefill = clock.elapsed(device)?;
     let settings = settings(config);
     let context = StepContext::new(&settings, configured.method.as_ref(), &AlternatingRewards);
     let context = StepContext { observer, ..context };
-    let clock = Instant::now();
+    let clock = Moment::now();
     let rollout = context.sample(engine, prompts, rl.group_size, number)?;
     let report = context.step(engine, &rollout, RATE)?;
-    Ok((report, prefill, since(clock, device)?))
+    Ok((report, prefill, clock.elapsed(device)?))
 }
 
 /// Steps of a made-up response at least, where the method reads their values.
