@@ -91,9 +91,9 @@ fn every_phase_is_timed_and_the_run_is_projected() {
     // How long is the machine's business; decoding is a difference of two rollouts, which noise can take to 0.
     assert!(phases.iter().all(|phase| seconds(phase) >= 0.0) && seconds("step") > 0.0, "{found}");
     assert_eq!(seconds("generate"), seconds("prefill") + seconds("decode"));
-    let cpu = |phase: &str| found["cpu_s"][phase].as_f64().expect(phase);
-    assert!(phases.iter().all(|phase| cpu(phase) >= 0.0) && cpu("step") > 0.0, "{found}");
-    assert_eq!(cpu("logprob_loss"), cpu("fwd_loss") + cpu("backward"));
+    let computed = |phase: &str| found["cpu_s"][phase].as_f64().expect(phase);
+    assert!(phases.iter().all(|phase| computed(phase) >= 0.0) && computed("step") > 0.0, "{found}");
+    assert_eq!(computed("logprob_loss"), computed("fwd_loss") + computed("backward"));
     assert_eq!(seconds("logprob_loss"), seconds("fwd_loss") + seconds("backward"));
     // On the CPU sampler and trainer agree to the bit.
     assert_eq!((found["logp_error"].as_f64(), found["logp_error_max"].as_f64()), (Some(1.0), Some(1.0)));
