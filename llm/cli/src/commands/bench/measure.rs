@@ -40,8 +40,7 @@ fn measure(
         }
     }
     Ok([0, 1].map(|kind| {
-        let all = || all.iter().map(|step| &step[kind]);
-        let median = |pick: fn(&StepTimings) -> f64| median(all().map(pick));
+        let median = |pick: fn(&StepTimings) -> f64| median(all.iter().map(|step| pick(&step[kind])));
         StepTimings {
             prefill: median(|p| p.prefill),
             decode: median(|p| p.decode),
@@ -52,7 +51,7 @@ fn measure(
             optimiser: median(|p| p.optimiser),
             packing: median(|p| p.packing),
             step: median(|p| p.step),
-            mismatch: all().last().map_or_else(Default::default, |p| p.mismatch),
+            mismatch: all.last().map_or_else(Default::default, |step| step[kind].mismatch),
         }
     }))
 }

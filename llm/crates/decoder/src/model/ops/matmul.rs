@@ -224,7 +224,7 @@ fn in_blocks<T: Real>(
                 let after = right.data.get((p + 1) * NR * right.height + k0 * NR..).unwrap_or_default();
                 let (column, width) = (p * NR, NR.min(n - p * NR));
                 for_tiles(rows, |i, size| {
-                    let a = block.from_row(i);
+                    let a = block.at_row(i);
                     let start = (i0 + i) * stride + column;
                     let (from, to) = (i * kc / rows * NR, (i + size) * kc / rows * NR);
                     let next = &after[from.min(after.len())..to.min(after.len())];
@@ -263,7 +263,7 @@ impl<'a, T: Real> LeftBlock<'a, T> {
     }
 
     /// The block from row `i` on.
-    fn from_row(&self, i: usize) -> Left<'a, T> {
+    fn at_row(&self, i: usize) -> Left<'a, T> {
         match self.tile {
             Some(tile) => self.left.after(i / MR * tile + i % MR, 0),
             None => self.left.after(i, 0),
