@@ -145,14 +145,14 @@ fn given(pointer: *mut u8, bytes: usize) -> *mut u8 {
     pointer
 }
 
-/// [`given`]. A large block gets pages of 2 MiB where the system has them: weights are read whole for every token, and one entry of the processor's
-/// table of addresses then serves 512 times as many of them.
+/// [`given`]. A large block gets pages of 2 MiB where the system has them: weights are read whole for every token, and
+/// one entry of the processor's table of addresses then serves 512 times as many of them.
 fn large(pointer: *mut u8, bytes: usize) -> *mut u8 {
     let pointer = given(pointer, bytes);
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     if bytes >= LARGE {
         let page = pointer.map_addr(|address| address & !4095);
-        // SAFETY: the pages hold this block and are its own; a hint changes nothing that they hold, and may be refused.
+        // SAFETY: the pages hold this block; a hint changes nothing that they hold, and may be refused.
         unsafe { libc::madvise(page.cast(), bytes, libc::MADV_HUGEPAGE) };
     }
     pointer

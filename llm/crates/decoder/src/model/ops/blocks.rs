@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
+use super::matmul::MR;
 use super::simd::{self, NR};
 
 /// Bytes of a number: products of `f64` are for checks alone.
@@ -28,19 +29,20 @@ impl Blocks {
         })
     }
 
-    /// Blocks for caches of so many bytes: a panel takes two thirds of the first level, rows take half of the second. Tiles of three rows wait for
-    /// their multiply-adds and not for a panel in the second level: with longer steps, which read the result less often, they are faster.
+    /// Blocks for caches of so many bytes: a panel takes two thirds of the first level, rows take half of the second.
+    /// Tiles of three rows wait for their multiply-adds and not for a panel in the second level: with longer steps,
+    /// which read the result less often, they are faster.
     fn new(first: usize, second: usize, three_rows: bool) -> Self {
         let (panel, block) = if three_rows { (first * 5 / 2, second) } else { (first * 2 / 3, second / 2) };
         let steps = (panel / (NR * NUMBER) / 32 * 32).clamp(64, if three_rows { 640 } else { 512 });
-        let rows = (block / (steps * NUMBER) / 12 * 12).clamp(96, 1536);
+        let rows = (block / (steps * NUMBER) / MR * MR).clamp(96, 1536);
         Blocks { rows, steps }
     }
 
-    /// These blocks for a product of `m` rows and `k` steps, cut into parts of about the same size, with whole tiles of so many rows.
-    pub(super) fn even(self, m: usize, k: usize, tile: usize) -> Self {
+    /// These blocks for a product of `m` rows and `k` steps, cut into parts of about the same size, with whole tiles.
+    pub(super) fn even(self, m: usize, k: usize) -> Self {
         let part = |whole: usize, most: usize| whole.div_ceil(whole.div_ceil(most));
-        Blocks { rows: part(m, self.rows).next_multiple_of(tile), steps: part(k, self.steps) }
+        Blocks { rows: part(m, self.rows).next_multiple_of(MR), steps: part(k, self.steps) }
     }
 }
 
@@ -78,9 +80,9 @@ mod tests {
     #[test]
     fn a_product_is_cut_evenly() {
         let most = Blocks { rows: 204, steps: 640 };
-        assert_eq!(most.even(2688, 576, 12), Blocks { rows: 192, steps: 576 });
-        assert_eq!(most.even(205, 1536, 12), Blocks { rows: 108, steps: 512 });
-        assert_eq!(most.even(1, 1, 12), Blocks { rows: 12, steps: 1 });
+        assert_eq!(most.even(2688, 576), Blocks { rows: 192, steps: 576 });
+        assert_eq!(most.even(205, 1536), Blocks { rows: 108, steps: 512 });
+        assert_eq!(most.even(1, 1), Blocks { rows: 12, steps: 1 });
     }
 
     #[test]

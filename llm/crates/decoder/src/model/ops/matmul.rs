@@ -7,8 +7,9 @@
 //! libraries choose their blocking and their order of summation by shape, so they cannot promise this.
 //!
 //! Cost of the promise: none measurable. Tiles of 12 x 32 keep 24 independent chains in the 32 registers of AVX-512 (AVX2 has 16, and takes
-//! three rows at a time), the right side is packed into panels of 32 columns, the left side is read where it lies or, if its rows are far apart,
-//! packed a block at a time, blocks fit the caches of the processor (`Blocks`), and threads split the rows of the result (or its columns, when there are few rows).
+//! three rows at a time), the right side is packed into panels of 32 columns, the left side is read where it lies or, if
+//! its rows are far apart, packed a block at a time, blocks fit the caches of the processor (`Blocks`), and threads split
+//! the rows of the result (or its columns, when there are few rows).
 
 use super::blocks::Blocks;
 use super::buffer::{Buffer, Pool};
@@ -19,7 +20,7 @@ pub use super::simd::NR;
 use rayon::prelude::*;
 
 /// Rows of a tile.
-const MR: usize = 12;
+pub(super) const MR: usize = 12;
 /// Multiply-adds below which a product is not worth a second thread: some 15 microseconds, a few times what one takes to wake up.
 const SERIAL: usize = 1 << 21;
 /// Numbers below which packing is not worth a second thread.
@@ -208,7 +209,7 @@ fn in_blocks<T: Real>(
         }
         return;
     }
-    let blocks = blocks.even(m, k, MR);
+    let blocks = blocks.even(m, k);
     let lies_apart = left.step != 1 || left.row > blocks.steps;
     let pool = pool.filter(|_| n >= PACKED_LEFT && lies_apart);
     let mut space = pool.map(|pool| pool.take(blocks.rows * (blocks.steps + LINE)));
@@ -247,8 +248,8 @@ struct LeftBlock<'a, T> {
 }
 
 impl<'a, T: Real> LeftBlock<'a, T> {
-    /// The block where it lies, or packed into `space`: rows one after the other, with a line between that keeps them out of one another's place in
-    /// the cache; those of a transpose by tiles, step by step.
+    /// The block where it lies, or packed into `space`: rows one after the other, with a line between that keeps them
+    /// out of one another's place in the cache; those of a transpose by tiles, step by step.
     fn new(left: Left<'a, T>, rows: usize, steps: usize, space: Option<&'a mut [T]>) -> Self {
         let Some(space) = space else { return Self { left, tile: None } };
         if left.step == 1 {
