@@ -3,8 +3,7 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
-use super::matmul::MR;
-use super::simd::{self, NR};
+use super::simd::{self, MR, NR};
 
 /// Bytes of a number: products of `f64` are for checks alone.
 const NUMBER: usize = 4;

@@ -16,11 +16,10 @@ use super::buffer::{Buffer, Pool};
 use super::parallel::threads;
 pub use super::real::Left;
 use super::real::Real;
+use super::simd::MR;
 pub use super::simd::NR;
 use rayon::prelude::*;
 
-/// Rows of a tile.
-pub(super) const MR: usize = 12;
 /// Multiply-adds below which a product is not worth a second thread: some 15 microseconds, a few times what one takes to wake up.
 const SERIAL: usize = 1 << 21;
 /// Numbers below which packing is not worth a second thread.

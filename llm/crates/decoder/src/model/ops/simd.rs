@@ -7,6 +7,8 @@
 
 use super::real::{Left, Real};
 
+/// Rows of a tile.
+pub(super) const MR: usize = 12;
 /// Columns of a packed panel, and of a tile: two AVX-512 registers of `f32`.
 pub const NR: usize = 32;
 
