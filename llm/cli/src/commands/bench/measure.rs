@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use cpu_time::ProcessTime;
 use grpo_lambda::group::InputKind;
-use grpo_lambda_decoder::model::{Decoder, weights};
+use grpo_lambda_decoder::mismatch::Mismatch;
+use grpo_lambda_decoder::model::{Decoder, ModelConfig as Shape, weights};
 use grpo_lambda_gpu::dry::Ceilings;
 use grpo_lambda_gpu::probe::{self, Reached};
 use grpo_lambda_gpu::{Device, Dtype};
@@ -15,7 +15,7 @@ use super::BenchArgs;
 use super::plan::{Bench, failed};
 use super::report::{CardMemory, Measured, measured};
 use grpo_lambda_trainer::plan::synthetic::{
-    self, StepPrediction, StepTimings, SyntheticStepError, synthetic_engine,
+    self, Clocked, Moment, StepPrediction, StepTimings, SyntheticStepError, synthetic_engine,
 };
 use grpo_lambda_trainer::plan::{cards, memory};
 use grpo_lambda_trainer::step::engine::{CpuEngine, SyntheticWeights, TrainingSetup};
@@ -27,20 +27,20 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Medians of the measured steps, in seconds that passed and in seconds of the processor; `step` takes the step of a number.
+/// Medians of the measured steps; `step` takes the step of a number.
 fn measure(
     args: &BenchArgs,
-    mut step: impl FnMut(u64) -> Result<[StepTimings; 2], SyntheticStepError>,
-) -> Result<[StepTimings; 2], Failure> {
+    mut step: impl FnMut(u64) -> Result<(Clocked<StepTimings>, Mismatch), SyntheticStepError>,
+) -> Result<(Clocked<StepTimings>, Mismatch), Failure> {
     let mut all = Vec::new();
     for number in 0..args.warmup + args.steps {
-        let phases = step(number as u64).map_err(failed)?;
+        let measured = step(number as u64).map_err(failed)?;
         if number >= args.warmup {
-            all.push(phases);
+            all.push(measured);
         }
     }
-    Ok([0, 1].map(|kind| {
-        let median = |pick: fn(&StepTimings) -> f64| median(all.iter().map(|step| pick(&step[kind])));
+    let phases = |clock: fn(&Clocked<StepTimings>) -> &StepTimings| {
+        let median = |pick: fn(&StepTimings) -> f64| median(all.iter().map(|(step, _)| pick(clock(step))));
         StepTimings {
             prefill: median(|p| p.prefill),
             decode: median(|p| p.decode),
@@ -51,35 +51,52 @@ fn measure(
             optimiser: median(|p| p.optimiser),
             packing: median(|p| p.packing),
             step: median(|p| p.step),
-            mismatch: all.last().map_or_else(Default::default, |step| step[kind].mismatch),
         }
-    }))
+    };
+    let timed = Clocked { wall: phases(|step| &step.wall), cpu: phases(|step| &step.cpu) };
+    Ok((timed, all.last().map(|(_, mismatch)| *mismatch).unwrap_or_default()))
 }
 
 /// On this processor, whose peak rates are not known.
 pub(super) fn cpu(bench: &Bench, args: &BenchArgs) -> Result<String, Failure> {
-    let parameters = weights::initialise(&bench.shape, 0, 0.02);
+    let (phases, mismatch) = cpu_step(bench, args, &bench.shape)?;
+    let no_layers = Shape { num_hidden_layers: 0, ..bench.shape.clone() };
+    // An adapter of no layers has nothing to train.
+    let head = bench.config.lora.is_none().then(|| cpu_step(bench, args, &no_layers)).transpose()?;
+    let head = head.map(|(phases, _)| phases);
+    let (device, dtype, peaks) = ("the CPU".to_owned(), Dtype::F32, Vec::new());
+    let measured_step = Measured { device, dtype, phases, head, mismatch, peaks, held: None };
+    Ok(measured(bench, args, &measured_step))
+}
+
+/// The step of a model of this shape.
+fn cpu_step(
+    bench: &Bench,
+    args: &BenchArgs,
+    shape: &Shape,
+) -> Result<(Clocked<StepTimings>, Mismatch), Failure> {
+    let parameters = weights::initialise(shape, 0, 0.02);
     let reference = bench.config.configured().extra_inputs().contains(&InputKind::RefLogps);
     let setup = TrainingSetup {
         lora: bench.config.lora.clone(),
         reference: (reference && bench.config.lora.is_none()).then(|| parameters.clone()),
         ..TrainingSetup::new(bench.config.rl_optimiser())
     };
-    let model = Decoder::new(bench.shape.clone(), parameters).map_err(Failure::refused)?;
+    let model = Decoder::new(shape.clone(), parameters).map_err(Failure::refused)?;
     let mut engine = CpuEngine::new(model, setup).map_err(Failure::refused)?;
-    let phases = measure(args, |number| {
-        let timed = synthetic::step(&mut engine, &bench.config, None, bench.prompt_tokens, number)?;
+    measure(args, |number| {
+        let (timed, mismatch) =
+            synthetic::step(&mut engine, &bench.config, None, bench.prompt_tokens, number)?;
         // The weights are packed once more, to know how long that takes.
-        let (clock, processor) = (Instant::now(), ProcessTime::now());
+        let clock = Moment::now();
         engine.model.update(|_| ());
-        let packing = [clock.elapsed().as_secs_f64(), processor.elapsed().as_secs_f64()];
-        Ok([0, 1].map(|kind| {
-            let (timed, packing) = (timed[kind], packing[kind]);
-            StepTimings { packing, optimiser: (timed.optimiser - packing).max(0.0), ..timed }
-        }))
-    })?;
-    let (device, dtype, peaks) = ("the CPU".to_owned(), Dtype::F32, Vec::new());
-    Ok(measured(bench, args, &Measured { device, dtype, phases, peaks, held: None }))
+        let timed = timed.with(clock.elapsed(), |timed, packing| StepTimings {
+            packing,
+            optimiser: (timed.optimiser - packing).max(0.0),
+            ..timed
+        });
+        Ok((timed, mismatch))
+    })
 }
 
 /// On a card, after a look whether the step fits.
@@ -101,7 +118,7 @@ pub(super) fn card(
             .map_err(Failure::broke)?;
     device.synchronize().map_err(Failure::broke)?;
     let made = clock.elapsed().as_secs_f64();
-    let phases = measure(args, |number| {
+    let (phases, mismatch) = measure(args, |number| {
         synthetic::step(&mut engine, &bench.config, Some(device), bench.prompt_tokens, number)
     })?;
     let mut peaks = vec![("measured here", reached)];
@@ -113,7 +130,8 @@ pub(super) fn card(
     let counted = counted - counted_before;
     let held = CardMemory { predicted: prediction, counted, before, now, made };
     let (device, dtype) = (device.name(), bench.dtype);
-    Ok(measured(bench, args, &Measured { device, dtype, phases, peaks, held: Some(held) }))
+    let measured_step = Measured { device, dtype, phases, head: None, mismatch, peaks, held: Some(held) };
+    Ok(measured(bench, args, &measured_step))
 }
 
 /// Bytes that the driver holds for what is allocated now, from where its peak begins again.

@@ -1,5 +1,6 @@
 //! The report of a step: one JSON value, printed as text for people and as a line.
 
+use grpo_lambda_decoder::mismatch::Mismatch;
 use grpo_lambda_gpu::dry::Work;
 use grpo_lambda_gpu::ledger::Uses;
 use grpo_lambda_gpu::probe::Reached;
@@ -13,7 +14,7 @@ use super::plan::{Bench, failed};
 use grpo_lambda_trainer::eval::EVAL_BATCH;
 use grpo_lambda_trainer::plan::cards::UTILISATION;
 use grpo_lambda_trainer::plan::memory::peak_rss_mib;
-use grpo_lambda_trainer::plan::synthetic::{EvaluationShape, StepPrediction, StepTimings};
+use grpo_lambda_trainer::plan::synthetic::{Clocked, EvaluationShape, StepPrediction, StepTimings};
 
 /// New tokens of the evaluation that is counted, where the context has room for them.
 const EVALUATED: usize = 32_768;
@@ -43,8 +44,11 @@ impl CardMemory {
 pub(super) struct Measured {
     pub(super) device: String,
     pub(super) dtype: Dtype,
-    /// In seconds that passed, and in seconds of the processor.
-    pub(super) phases: [StepTimings; 2],
+    pub(super) phases: Clocked<StepTimings>,
+    /// Those of a model without layers, where they were measured: embeddings, the last norm, the head and its sampling.
+    pub(super) head: Option<Clocked<StepTimings>>,
+    /// The distance between the trainer's log-probabilities and the sampler's.
+    pub(super) mismatch: Mismatch,
     /// The device's peak rates, and where they are from.
     pub(super) peaks: Vec<(&'static str, Reached)>,
     pub(super) held: Option<CardMemory>,
@@ -52,7 +56,8 @@ pub(super) struct Measured {
 
 /// The report of a measured step.
 pub(super) fn measured(bench: &Bench, args: &BenchArgs, measured: &Measured) -> String {
-    let Measured { device, dtype, phases: [p, processor], peaks, held } = measured;
+    let Measured { device, dtype, phases, head, mismatch, peaks, held } = measured;
+    let p = &phases.wall;
     let counts = bench.counts(*dtype);
     let update = p.forward + p.backward + p.prompts;
     let (bandwidth, operations) = (counts.decode_bytes / p.decode, counts.update_operations / update);
@@ -64,22 +69,23 @@ pub(super) fn measured(bench: &Bench, args: &BenchArgs, measured: &Measured) -> 
         });
         ((*source).to_owned(), shares)
     };
-    let mut wall = seconds(p);
+    let Clocked { mut wall, cpu } = phases.map(seconds);
     wall["making_weights"] = json!(held.as_ref().map(|h| h.made));
     let row = json!({
         "impl": "grpo-lambda",
         "settings": bench.settings(device, *dtype),
         "steps": args.steps,
         "wall_s": wall,
-        "cpu_s": seconds(processor),
+        "cpu_s": cpu,
+        "head": head.as_ref().map(of_head),
         "rollout_tok_per_s": counts.sampled / (p.prefill + p.decode),
         "update_tok_per_s": counts.updated / (update + p.optimiser + p.packing),
         "decode_bytes_per_s": bandwidth,
         "update_flop_per_s": operations,
         "recomputed_flop": counts.recomputed_operations,
         "peaks": peaks.iter().map(share).collect::<Map<_, _>>(),
-        "logp_error": p.mismatch.mean(),
-        "logp_error_max": p.mismatch.max(),
+        "logp_error": mismatch.mean(),
+        "logp_error_max": mismatch.max(),
         "peak_rss_mib": peak_rss_mib(),
         "peak_device_mib": held.as_ref().map(|h| h.peak() as f64 / f64::from(1 << 20)),
         "memory": held.as_ref().map(|h| json!({
@@ -100,6 +106,13 @@ fn seconds(p: &StepTimings) -> Value {
         "fwd_loss": p.forward, "backward": p.backward, "logprob_loss": p.forward + p.backward,
         "prompts": p.prompts, "optimizer": p.optimiser, "packing": p.packing, "step": p.step,
     })
+}
+
+/// What the head, its sampling and the embeddings take of a step's phases.
+fn of_head(phases: &Clocked<StepTimings>) -> Value {
+    let Clocked { wall, cpu } = phases.map(seconds);
+    let row = |phase: &str| (phase.to_owned(), json!({"wall_s": wall[phase], "cpu_s": cpu[phase]}));
+    ["generate", "fwd_loss", "backward"].map(row).into_iter().collect::<Map<_, _>>().into()
 }
 
 /// The report of a step, and of an evaluation, that are counted for a card with `free` bytes.

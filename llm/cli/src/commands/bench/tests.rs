@@ -4,7 +4,7 @@ use clap::Parser;
 use grpo_lambda_decoder::model::{Architecture::Qwen2, ModelShape};
 use grpo_lambda_gpu::dry::Dry;
 use grpo_lambda_gpu::{Device, DriverMemory, Dtype};
-use grpo_lambda_trainer::plan::synthetic::{StepPrediction, StepTimings};
+use grpo_lambda_trainer::plan::synthetic::{Clocked, StepPrediction, StepTimings};
 use serde_json::Value;
 
 use super::report::{CardMemory, Measured, measured};
@@ -67,9 +67,12 @@ fn memory_that_a_driver_rounds_up_is_reported_as_measured() {
     let rounded = counted.next_multiple_of(1 << 20) + (1 << 20);
     let now = DriverMemory { held: before, peak: before + rounded, outside };
     let held = Some(CardMemory { predicted, counted, before, now, made: 1.0 });
-    let phases = [StepTimings { prefill: 1.0, decode: 1.0, step: 2.0, ..StepTimings::default() }; 2];
+    let wall = StepTimings { prefill: 1.0, decode: 1.0, step: 2.0, ..StepTimings::default() };
+    let phases = Clocked { wall, cpu: wall };
     let (device, dtype, peaks) = ("a card".to_owned(), Dtype::Bf16, Vec::new());
-    let text = measured(&bench, &args, &Measured { device, dtype, phases, peaks, held });
+    let mismatch = Default::default();
+    let step = Measured { device, dtype, phases, head: None, mismatch, peaks, held };
+    let text = measured(&bench, &args, &step);
     let memory = json(&text)["memory"].clone();
     assert_eq!(memory["counted_bytes"], memory["predicted"]["peak_bytes"]);
     assert_eq!([&memory["peak_bytes"], &memory["outside_bytes"]], [rounded, outside]);
@@ -94,6 +97,11 @@ fn every_phase_is_timed_and_the_run_is_projected() {
     let computed = |phase: &str| found["cpu_s"][phase].as_f64().expect(phase);
     assert!(phases.iter().all(|phase| computed(phase) >= 0.0) && computed("step") > 0.0, "{found}");
     assert_eq!(computed("logprob_loss"), computed("fwd_loss") + computed("backward"));
+    let of_head = |phase: &str, clock: &str| found["head"][phase][clock].as_f64();
+    let parts = ["generate", "fwd_loss", "backward"];
+    assert!(
+        parts.iter().all(|part| of_head(part, "wall_s") > Some(0.0) && of_head(part, "cpu_s") >= Some(0.0))
+    );
     assert_eq!(seconds("logprob_loss"), seconds("fwd_loss") + seconds("backward"));
     // On the CPU sampler and trainer agree to the bit.
     assert_eq!((found["logp_error"].as_f64(), found["logp_error_max"].as_f64()), (Some(1.0), Some(1.0)));

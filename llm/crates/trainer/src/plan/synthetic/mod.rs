@@ -3,6 +3,7 @@
 //! It is the step of a run ([`StepContext`](crate::step::StepContext)), observed. Only prompts and rewards are synthetic, and there is no end token,
 //! so every response has full length: the most that a step can take.
 
+mod clock;
 mod evaluation;
 mod memory_check;
 mod predict;
@@ -16,6 +17,7 @@ use grpo_lambda_gpu::DeviceError;
 use crate::step::PolicyError;
 use crate::step::sft::SftError;
 
+pub use clock::{Clocked, Moment};
 pub use evaluation::{EvaluationPrediction, EvaluationShape};
 pub use memory_check::{ALLOWANCE, decided, host_check, memory_check};
 pub use predict::{StepPrediction, StepWork, predict, predict_at};

@@ -2,9 +2,7 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::time::Instant;
 
-use cpu_time::ProcessTime;
 use grpo_lambda::group::InputKind;
 use grpo_lambda_decoder::generate::{RolloutError, SampledResponse};
 use grpo_lambda_decoder::mismatch::Mismatch;
@@ -14,6 +12,7 @@ use grpo_lambda_gpu::{Device, DeviceError, Dtype};
 use grpo_lambda_grade::Gold;
 
 use super::SyntheticStepError;
+use super::clock::{Clocked, Moment};
 use crate::config::Config;
 use crate::reward::RewardBreakdown;
 use crate::step::engine::{Engine, GpuEngine, SyntheticWeights, TrainingSetup};
@@ -26,7 +25,7 @@ use crate::step::{
 /// The learning rate: too small to matter.
 pub(super) const RATE: f64 = 1e-6;
 
-/// Seconds of each phase of a step, and how the log-probabilities of sampler and trainer agree.
+/// Seconds of each phase of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StepTimings {
     /// Reading the prompts and drawing a first token.
@@ -47,8 +46,6 @@ pub struct StepTimings {
     pub packing: f64,
     /// All of it, with credit and loss.
     pub step: f64,
-    /// The distance between the trainer's log-probabilities and the sampler's.
-    pub mismatch: Mismatch,
 }
 
 /// Rewards that differ within every group: every other response is right.
@@ -70,27 +67,17 @@ impl RewardFunction for AlternatingRewards {
     }
 }
 
-/// A point in time: on the wall, and on the processor.
-#[derive(Clone, Copy)]
-struct Moment(Instant, ProcessTime);
-
-impl Moment {
-    fn now() -> Self {
-        Moment(Instant::now(), ProcessTime::now())
-    }
-
-    /// Seconds since then, all work of the device done: those that passed, and those that all threads of this process computed.
-    fn elapsed(self, device: Option<&Arc<dyn Device>>) -> Result<[f64; 2], DeviceError> {
-        device.map_or(Ok(()), |device| device.synchronize())?;
-        Ok([self.0.elapsed().as_secs_f64(), self.1.elapsed().as_secs_f64()])
-    }
+/// Seconds since `began`, all work of the device done.
+fn elapsed(began: Moment, device: Option<&Arc<dyn Device>>) -> Result<Clocked<f64>, DeviceError> {
+    device.map_or(Ok(()), |device| device.synchronize())?;
+    Ok(began.elapsed())
 }
 
-/// Waits for the device before it reads the clock, so that a phase has done its work when it ends.
+/// The clock of phases, each of which has done its work when it ends.
 struct PhaseClock<'a> {
     device: Option<&'a Arc<dyn Device>>,
     began: Cell<Moment>,
-    phases: Cell<[StepTimings; 2]>,
+    phases: Cell<Clocked<StepTimings>>,
 }
 
 impl Observer for PhaseClock<'_> {
@@ -99,9 +86,8 @@ impl Observer for PhaseClock<'_> {
     }
 
     fn end(&self, phase: Phase) -> Result<(), DeviceError> {
-        let seconds = self.began.get().elapsed(self.device)?;
-        let mut both = self.phases.get();
-        for (phases, seconds) in both.iter_mut().zip(seconds) {
+        let seconds = elapsed(self.began.get(), self.device)?;
+        self.phases.set(self.phases.get().with(seconds, |mut phases, seconds| {
             match phase {
                 Phase::Sample => phases.decode += seconds,
                 Phase::Reference => phases.reference += seconds,
@@ -112,37 +98,38 @@ impl Observer for PhaseClock<'_> {
                 // Part of the step alone; a method with a critic is refused.
                 Phase::ExtraInputs | Phase::Critic => {}
             }
-        }
-        self.phases.set(both);
+            phases
+        }));
         Ok(())
     }
 }
 
-/// One step of `config` on prompts of this many tokens, in seconds that passed and in seconds of the processor; `number` is the step's.
+/// One step of `config` on prompts of this many tokens: its seconds, and the distance between the trainer's log-probabilities and the sampler's;
+/// `number` is the step's.
 pub fn step(
     engine: &mut dyn Engine,
     config: &Config,
     device: Option<&Arc<dyn Device>>,
     prompt_tokens: usize,
     number: u64,
-) -> Result<[StepTimings; 2], SyntheticStepError> {
+) -> Result<(Clocked<StepTimings>, Mismatch), SyntheticStepError> {
     let clock = PhaseClock { device, began: Cell::new(Moment::now()), phases: Cell::default() };
     let (report, prefill, step) = run(engine, config, device, (prompt_tokens, number), &clock)?;
-    let timed = clock.phases.get();
-    Ok([0, 1].map(|i| {
-        let decode = (timed[i].decode - prefill[i]).max(0.0);
-        StepTimings { prefill: prefill[i], decode, step: step[i], mismatch: report.mismatch, ..timed[i] }
-    }))
+    let timed = clock.phases.get().with(prefill, |timed, prefill| {
+        let decode = (timed.decode - prefill).max(0.0);
+        StepTimings { prefill, decode, ..timed }
+    });
+    Ok((timed.with(step, |timed, step| StepTimings { step, ..timed }), report.mismatch))
 }
 
-/// Takes a step: its report, and the seconds of its prefill and of all of it, passed and of the processor.
+/// Takes a step: its report, and the seconds of its prefill and of all of it.
 pub(super) fn run(
     engine: &mut dyn Engine,
     config: &Config,
     device: Option<&Arc<dyn Device>>,
     (prompt_tokens, number): (usize, u64),
     observer: &dyn Observer,
-) -> Result<(StepReport, [f64; 2], [f64; 2]), SyntheticStepError> {
+) -> Result<(StepReport, Clocked<f64>, Clocked<f64>), SyntheticStepError> {
     let (configured, rl) = (config.configured(), &config.rl);
     let lacks = |kind: &InputKind| !provided(configured).contains(kind) || is_of_the_cpu(*kind);
     if let Some(asked) = configured.extra_inputs().into_iter().find(lacks) {
@@ -152,14 +139,14 @@ pub(super) fn run(
     // The prompts are read once more, to know how long that takes.
     let clock = Moment::now();
     generate(engine, config, &prompts, (rl.group_size, 1), number)?;
-    let prefill = clock.elapsed(device)?;
+    let prefill = elapsed(clock, device)?;
     let settings = settings(config);
     let context = StepContext::new(&settings, configured.method.as_ref(), &AlternatingRewards);
     let context = StepContext { observer, ..context };
     let clock = Moment::now();
     let rollout = context.sample(engine, prompts, rl.group_size, number)?;
     let report = context.step(engine, &rollout, RATE)?;
-    Ok((report, prefill, clock.elapsed(device)?))
+    Ok((report, prefill, elapsed(clock, device)?))
 }
 
 /// Steps of a made-up response at least, where the method reads their values.
