@@ -4,16 +4,20 @@ use super::{CLAMP, Compared, EXPERIMENT, Evaluated, GRPO, Numbers, PAPER, TRACE}
 use crate::experiment::{Finding, Verdict};
 use crate::experiments::chain::findings::{Outcome, verdict_on_gain};
 use crate::experiments::common::record::{Record, table, yes};
-use crate::experiments::common::{Shown, holds_or};
+use crate::experiments::common::{Shown, holds_or, placed};
 use crate::figure::{Axis, Figure, Panel};
-use grpo_lambda_stats::t_interval;
 use grpo_lambda_stats::table::Table;
+use grpo_lambda_stats::{Interval, t_interval};
+use grpo_lambda_trials::Verdict as Effect;
 
-fn with(finding: Finding, pair: &Compared) -> Finding {
+/// The finding with a comparison's numbers; the rates show whether it also compares two rates.
+fn with(finding: Finding, n: &Numbers, pair: &Compared) -> Finding {
     let name = format!("{} minus {}", pair.pair.method, pair.pair.with);
-    finding
+    let finding = finding
         .interval(name.clone(), pair.difference.interval)
-        .value(format!("{name}: corrected p"), pair.difference.corrected)
+        .value(format!("{name}: corrected p"), pair.difference.corrected);
+    let both = n.methods.iter().filter(|m| m.name == pair.pair.method || m.name == pair.pair.with);
+    both.fold(finding, |finding, m| finding.value(format!("rate of {}", m.name), m.rate))
 }
 
 fn credit(n: &Numbers) -> Finding {
@@ -26,7 +30,7 @@ fn credit(n: &Numbers) -> Finding {
     } else {
         verdict_on_gain(pair.effect(n.study.margin), n.study.margin)
     };
-    let finding = with(Finding::new("credit", EXPERIMENT.claim, verdict), pair)
+    let finding = with(Finding::new("credit", EXPERIMENT.claim, verdict), n, pair)
         .value("tokens of the budget", n.study.budget)
         .value("seeds", n.study.seeds.evaluation.len())
         .value("margin of equivalence", n.study.margin);
@@ -51,7 +55,8 @@ fn learns(n: &Numbers) -> Finding {
 /// A prediction that a method gains accuracy, or does not.
 fn accuracy(n: &Numbers, [key, statement]: [&str; 2], pair: [&str; 2], gains: bool) -> Option<Finding> {
     let pair = n.pair(pair[0], pair[1])?;
-    Some(with(Finding::new(key, statement, Outcome::new(pair.effect(n.study.margin), gains).verdict()), pair))
+    let verdict = Outcome::new(pair.effect(n.study.margin), gains).verdict();
+    Some(with(Finding::new(key, statement, verdict), n, pair))
 }
 
 /// A prediction on lengths: differences of one sign, which an interval on the other side of 0 refutes.
@@ -133,26 +138,50 @@ pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
         .collect()
 }
 
-/// Every comparison with its interval; no figure before they are there.
+/// Every comparison with the intervals of both readers; no figure before they are there.
 pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
     if n.compared.is_empty() {
         return Vec::new();
     }
-    let label = |name: &str| n.methods.iter().find(|m| m.name == name).map_or("", |m| m.label.as_str());
-    let names = n.compared.iter().map(|c| format!("{} minus {}", label(&c.pair.method), label(&c.pair.with)));
-    let spans = n.compared.iter().zip(0..).map(|(c, row)| {
-        let i = c.difference.interval;
-        (f64::from(row), i.low, i.mid, i.high)
-    });
+    let pairs: Vec<String> = n
+        .compared
+        .iter()
+        .map(|c| format!("{} minus {}", n.label(&c.pair.method), n.label(&c.pair.with)))
+        .collect();
+    let spans = |aside: f64, reader: fn(&Compared) -> Interval| -> Vec<_> {
+        n.compared.iter().zip(0..).map(|(c, row)| placed(f64::from(row) + aside, reader(c))).collect()
+    };
+    let thousands = n.study.budget / 1000.0;
     let panel = Panel::new("")
-        .x(Axis::new("difference of mean held-out accuracy over 20,000 tokens"))
-        .y(Axis::new("").categories(names.collect::<Vec<_>>().iter().map(String::as_str)))
+        .x(Axis::new(format!(
+            "difference of mean held-out accuracy over {thousands} thousand sampled tokens"
+        )))
+        .y(Axis::new("").categories(pairs.iter().map(String::as_str)))
         .vline(0.0, "")
-        .spans("mean, 95 %", spans.collect::<Vec<_>>());
-    let figure = Figure::new("Methods compared on a pretrained language model")
-        .caption("SmolLM2-135M-Instruct on small sums, 12 seeds that chose no rate, every run counted; Student's t over seeds.")
+        .spans("by the reward: mean, 95 %", spans(-0.12, |c| c.difference.interval))
+        .spans("by the other reader", spans(0.12, |c| c.read));
+    let seeds = n.study.seeds.evaluation.len();
+    let figure = Figure::new(title(n))
+        .caption(format!("SmolLM2-135M-Instruct on small sums, {seeds} seeds that chose no rate, every run counted; Student's t over seeds. The other reader takes the last number of a response that ended by itself."))
         .columns(1)
         .panel_size(760, 330)
         .panel(panel);
     vec![(String::new(), figure)]
+}
+
+/// The title of the figure: what the comparisons with GRPO show.
+fn title(n: &Numbers) -> String {
+    let those = |effect: Effect| {
+        let shown = |c: &&Compared| c.pair.with == GRPO && c.effect(n.study.margin) == effect;
+        let labels: Vec<&str> = n.compared.iter().filter(shown).map(|c| n.label(&c.pair.method)).collect();
+        (!labels.is_empty()).then(|| labels.join(", "))
+    };
+    match [those(Effect::Higher), those(Effect::Lower)] {
+        [None, None] => "No method is shown to differ from GRPO on SmolLM2".to_owned(),
+        [Some(more), None] => format!("More accurate than GRPO on SmolLM2: {more}"),
+        [None, Some(less)] => format!("Less accurate than GRPO on SmolLM2: {less}"),
+        [Some(more), Some(less)] => {
+            format!("More accurate than GRPO on SmolLM2: {more}; less accurate: {less}")
+        }
+    }
 }

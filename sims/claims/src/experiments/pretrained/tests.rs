@@ -44,7 +44,11 @@ fn predictions_are_read_by_both_readers() {
     let all = read(&[(CLAMP, 74, 74), (PAPER, 74, 74)], 0);
     assert_eq!(words(&findings(&all)), ["Holds", "Holds", "Holds", "Holds", "Holds", "Holds", "Holds"]);
     assert_eq!(tables(&all).iter().map(|(_, table)| table.rows.len()).collect::<Vec<_>>(), [7, 7]);
-    assert_eq!(figures(&all).len(), 1);
+    let title = |n: &Numbers| figures(n)[0].1.title.clone();
+    assert_eq!(title(&all), "More accurate than GRPO on SmolLM2: GRPO + clamp, GRPO-λ as published");
+    assert_eq!(title(&read(&[(CLAMP, 49, 49)], 0)), "No method is shown to differ from GRPO on SmolLM2");
+    let apart = read(&[(CLAMP, 74, 74), (TRACE, 25, 25)], 0);
+    assert_eq!(title(&apart), "More accurate than GRPO on SmolLM2: GRPO + clamp; less accurate: trace alone");
     // 25 of 98 problems, with a rise from 0 at the start to 20,000 of 24,000 tokens; Student's t of 97 degrees from a printed table.
     let clamp = all.pair(CLAMP, GRPO).expect("all runs");
     let (share, area) = (25.0 / 98.0, 20.0 / 24.0 / 2.0);
@@ -56,6 +60,7 @@ fn predictions_are_read_by_both_readers() {
     let contradicted = read(&[(CLAMP, 74, 74), (PAPER, 74, 37)], 0);
     let words_of = |numbers: &Numbers| words(&findings(numbers));
     assert_eq!(words_of(&contradicted)[0], "Inconclusive");
+    assert_eq!(title(&contradicted), "More accurate than GRPO on SmolLM2: GRPO + clamp");
     // A method that only the reward sees learn.
     assert_eq!(words_of(&read(&[(TRACE, 60, 0)], 0))[1], "Fails");
     // Responses of GRPO-λ that are shorter, and of the clamp that are longer; then as long as the others'.
