@@ -6,10 +6,12 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::mem;
 use std::ops::Range;
 
 use crate::model::Decoder;
 use crate::model::ops::parallel;
+use crate::model::weights::Parameters;
 use crate::tensor_file::bytes_of;
 
 mod state;
@@ -154,6 +156,7 @@ pub enum StepOutcome {
 
 #[derive(Clone, Debug, PartialEq)]
 struct ParameterState {
+    /// Empty where they lie in a model.
     weights: Vec<f32>,
     /// Rounding residual: the exact value is `weights + residual`. Empty unless compensated.
     residual: Vec<f32>,
@@ -166,6 +169,11 @@ impl ParameterState {
     fn whole(&mut self) -> Piece<'_> {
         let ParameterState { weights, residual, first, second } = self;
         Piece { weights, residual, first, second }
+    }
+
+    /// The number of weights.
+    fn len(&self) -> usize {
+        self.first.len()
     }
 
     /// In the order of [`STATE_PARTS`].
@@ -190,32 +198,41 @@ pub struct AdamW {
 impl AdamW {
     /// An optimiser of these parameters, at these weights.
     pub fn new(settings: AdamWSettings, parameters: impl IntoIterator<Item = (String, Vec<f32>)>) -> AdamW {
-        let slots = parameters.into_iter().map(|(name, weights)| {
-            let zeros = vec![0.0; weights.len()];
-            let residual = if settings.compensated { zeros.clone() } else { Vec::new() };
-            (name, ParameterState { weights, residual, first: zeros.clone(), second: zeros })
-        });
-        let slots = slots.collect();
-        AdamW { settings, steps: 0, slots }
+        let mut optimiser = AdamW { settings, steps: 0, slots: BTreeMap::new() };
+        for (name, weights) in parameters {
+            optimiser.add(name, weights.len(), weights);
+        }
+        optimiser
     }
 
-    /// An optimiser of all parameters of a model.
-    pub fn for_model(model: &Decoder<f32>, settings: AdamWSettings) -> AdamW {
-        AdamW::new(settings, model.parameters().iter().map(|(name, t)| (name.clone(), t.data.clone())))
+    /// An optimiser of those parameters of a model that `trains` chooses, and of `others`. The weights of the model's parameters stay there and are
+    /// in memory once: [`AdamW::step_in`], [`AdamW::write_of`] and [`AdamW::restore_in`] take the model.
+    pub fn of_model(
+        settings: AdamWSettings,
+        model: &Decoder<f32>,
+        trains: impl Fn(&str) -> bool,
+        others: impl IntoIterator<Item = (String, Vec<f32>)>,
+    ) -> AdamW {
+        let mut optimiser = AdamW::new(settings, others);
+        for (name, tensor) in model.parameters().iter().filter(|(name, _)| trains(name)) {
+            optimiser.add(name.clone(), tensor.data.len(), Vec::new());
+        }
+        optimiser
     }
 
-    /// Copies its weights into a model; parameters that it does not have stay.
-    ///
-    /// # Panics
-    /// If a parameter has another size there.
-    pub fn write_to(&self, model: &mut Decoder<f32>) {
-        model.update(|parameters| {
-            for (name, weights) in self.parameters() {
-                if let Some(tensor) = parameters.get_mut(name) {
-                    tensor.data.copy_from_slice(weights);
-                }
+    fn add(&mut self, name: String, len: usize, weights: Vec<f32>) {
+        let residual = if self.settings.compensated { vec![0.0; len] } else { Vec::new() };
+        let state = ParameterState { weights, residual, first: vec![0.0; len], second: vec![0.0; len] };
+        self.slots.insert(name, state);
+    }
+
+    /// Exchanges the weights of a model's parameters with its own: takes them, or gives them back.
+    fn exchange(&mut self, parameters: &mut Parameters<f32>) {
+        for (name, slot) in &mut self.slots {
+            if let Some(tensor) = parameters.get_mut(name) {
+                mem::swap(&mut tensor.data, &mut slot.weights);
             }
-        });
+        }
     }
 
     /// Steps applied so far; skipped ones do not count.
@@ -223,7 +240,7 @@ impl AdamW {
         self.steps
     }
 
-    /// Names and f32 weights, in the order of names.
+    /// Names and f32 weights, in the order of names; no weights of those that lie in a model.
     pub fn parameters(&self) -> impl Iterator<Item = (&str, &[f32])> {
         self.slots.iter().map(|(name, slot)| (name.as_str(), slot.weights.as_slice()))
     }
@@ -246,7 +263,7 @@ impl AdamW {
         (part != "residual" || !values.is_empty()).then_some(values)
     }
 
-    /// The f32 weights of a parameter.
+    /// The f32 weights of a parameter; none of one that lies in a model.
     pub fn weights(&self, name: &str) -> Option<&[f32]> {
         self.slots.get(name).map(|slot| slot.weights.as_slice())
     }
@@ -260,6 +277,28 @@ impl AdamW {
         let outcome = self.settings.outcome(&by_name);
         if let StepOutcome::Applied { scale, .. } = outcome {
             self.apply(lr, &by_name, scale);
+        }
+        Ok(outcome)
+    }
+
+    /// [`AdamW::step`] with the weights that lie in `model`, of which [`AdamW::of_model`] made this optimiser.
+    ///
+    /// # Errors
+    /// See [`AdamW::step`].
+    pub fn step_in(
+        &mut self,
+        model: &mut Decoder<f32>,
+        lr: f64,
+        gradients: &[(&str, &[f32])],
+    ) -> Result<StepOutcome, OptimError> {
+        let by_name = self.matched(gradients)?;
+        let outcome = self.settings.outcome(&by_name);
+        if let StepOutcome::Applied { scale, .. } = outcome {
+            model.update(|parameters| {
+                self.exchange(parameters);
+                self.apply(lr, &by_name, scale);
+                self.exchange(parameters);
+            });
         }
         Ok(outcome)
     }
@@ -321,8 +360,8 @@ impl AdamW {
         }
         for (name, slot) in &self.slots {
             let gradient = by_name.get(name.as_str()).ok_or_else(|| OptimError::Missing(name.clone()))?;
-            if gradient.len() != slot.weights.len() {
-                let (expected, found) = (slot.weights.len(), gradient.len());
+            if gradient.len() != slot.len() {
+                let (expected, found) = (slot.len(), gradient.len());
                 return Err(OptimError::Length { name: name.clone(), expected, found });
             }
         }
@@ -341,15 +380,29 @@ impl AdamW {
     /// # Errors
     /// When `to` refuses.
     pub fn write(&self, to: &mut dyn Write) -> io::Result<()> {
+        self.write_with(&Parameters::new(), to)
+    }
+
+    /// [`AdamW::write`] with the weights that lie in `model`.
+    ///
+    /// # Errors
+    /// When `to` refuses.
+    pub fn write_of(&self, model: &Decoder<f32>, to: &mut dyn Write) -> io::Result<()> {
+        self.write_with(model.parameters(), to)
+    }
+
+    fn write_with(&self, lent: &Parameters<f32>, to: &mut dyn Write) -> io::Result<()> {
         let array = |part: &str, name: &str, to: &mut dyn Write| {
-            to.write_all(&bytes_of(self.array(part, name).unwrap_or_default()))
+            let own = self.array(part, name).unwrap_or_default();
+            let lent = lent.get(name).filter(|_| part == "weights");
+            to.write_all(&bytes_of(lent.map_or(own, |tensor| &tensor.data)))
         };
         write_state(self.steps, self.sizes(), self.settings.compensated, &array, to)
     }
 
     /// Names and sizes.
     fn sizes(&self) -> impl Iterator<Item = (&str, usize)> {
-        self.slots.iter().map(|(name, slot)| (name.as_str(), slot.weights.len()))
+        self.slots.iter().map(|(name, slot)| (name.as_str(), slot.len()))
     }
 
     /// Restores a state that [`AdamW::to_bytes`] wrote, to the bit.
@@ -359,6 +412,21 @@ impl AdamW {
     pub fn restore(&mut self, bytes: &[u8]) -> Result<(), OptimError> {
         let state = SavedState::open(bytes, self.sizes(), self.settings.compensated)?;
         self.take_state(&state)
+    }
+
+    /// [`AdamW::restore`] with the weights that lie in `model`.
+    ///
+    /// # Errors
+    /// See [`AdamW::restore`].
+    pub fn restore_in(&mut self, model: &mut Decoder<f32>, bytes: &[u8]) -> Result<(), OptimError> {
+        let state = SavedState::open(bytes, self.sizes(), self.settings.compensated)?;
+        let mut taken = Ok(());
+        model.update(|parameters| {
+            self.exchange(parameters);
+            taken = self.take_state(&state);
+            self.exchange(parameters);
+        });
+        taken
     }
 
     /// Takes over a state, of which these parameters may be a part.

@@ -122,6 +122,52 @@ fn arrays_are_there_by_part_and_name() {
     assert_eq!(without.array("third", "w"), None);
 }
 
+/// An optimiser of a model's weights, where they lie, gives the bits of one with a copy, and saves and reads its files.
+#[test]
+fn the_weights_of_a_model_move_where_they_lie() {
+    use crate::model::{Architecture::Qwen2, ModelShape, weights};
+    let shape = Qwen2.config(ModelShape { vocab: 7, hidden: 8, layers: 1, heads: 2, kv_heads: 1 });
+    let mut model = Decoder::new(shape.clone(), weights::initialise(&shape, 1, 0.02)).expect("fits");
+    let frozen = model.parameters()["model.norm.weight"].clone();
+    let trains = |name: &str| name != "model.norm.weight";
+    let settings = AdamWSettings { weight_decay: 0.1, ..AdamWSettings::default() };
+    let other = ("other".to_owned(), vec![0.5, -0.25]);
+    let own = model.parameters().iter().filter(|(name, _)| trains(name));
+    let own: Vec<_> = own.map(|(name, t)| (name.clone(), t.data.clone())).chain([other.clone()]).collect();
+    let mut copied = AdamW::new(settings.clone(), own.clone());
+    let mut lent = AdamW::of_model(settings, &model, trains, [other]);
+    let gradients: Vec<(String, Vec<f32>)> =
+        own.iter().map(|(name, w)| (name.clone(), w.iter().map(|w| w * w - 0.01).collect())).collect();
+    let mut views: Vec<(&str, &[f32])> = gradients.iter().map(|(n, g)| (n.as_str(), g.as_slice())).collect();
+    for _ in 0..3 {
+        let outcome = copied.step(0.01, &views).expect("fits");
+        assert_eq!(lent.step_in(&mut model, 0.01, &views).expect("fits"), outcome);
+    }
+    let of = |optimiser: &AdamW, model: &Decoder<f32>| {
+        let mut bytes = Vec::new();
+        optimiser.write_of(model, &mut bytes).expect("memory takes every byte");
+        bytes
+    };
+    let saved = copied.to_bytes();
+    assert!(of(&lent, &model) == saved && model.parameters()["model.norm.weight"] == frozen);
+    assert_eq!(lent.weights("other"), copied.weights("other"));
+    // Products are taken with the new weights.
+    let mut rows = crate::model::Rows::new();
+    rows.push(&[1, 2, 3], 1);
+    let score = |model: &Decoder<f32>| model.score(&rows, Default::default()).expect("fits");
+    let fresh = Decoder::new(shape, model.parameters().clone()).expect("fits");
+    assert_eq!(score(&model), score(&fresh));
+    // A step that is skipped changes nothing, and a saved state brings all back.
+    let bad = vec![f32::NAN; views[0].1.len()];
+    views[0].1 = &bad;
+    assert!(matches!(lent.step_in(&mut model, 0.01, &views), Ok(StepOutcome::Skipped { .. })));
+    assert!(lent.step_in(&mut model, 0.01, &views[1..]).is_err() && of(&lent, &model) == saved);
+    model.update(|parameters| parameters.values_mut().for_each(|tensor| tensor.data.fill(1.0)));
+    assert!(lent.restore_in(&mut model, &saved[1..]).is_err() && of(&lent, &model) != saved);
+    lent.restore_in(&mut model, &saved).expect("its own");
+    assert!(of(&lent, &model) == saved);
+}
+
 fn two() -> AdamW {
     let settings = AdamWSettings { weight_decay: 0.1, ..AdamWSettings::default() };
     AdamW::new(settings, [("b.bias".to_owned(), vec![0.5; 3]), ("a".to_owned(), vec![1.0, -2.0])])

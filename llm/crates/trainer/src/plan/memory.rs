@@ -214,7 +214,9 @@ fn state(c: &ModelConfig, step: &StepShape, lora: Option<&LoraSettings>) -> Vec<
     let head = if c.tie_word_embeddings { c.vocab_size * c.hidden_size } else { 0 };
     let plus_head =
         if head > 0 { format!(" + 4 x {head} (the tied head has its own)") } else { String::new() };
-    let copies = if step.compensated { 4 } else { 3 };
+    let moments = moments(step);
+    // The weights of the model are moved where they lie; an adapter's are the optimiser's own.
+    let copies = if lora.is_some() { moments + 1 } else { moments };
     let (numbers, each) = match adapted {
         None => (parameters + head, format!("4 x {parameters}{plus_head}")),
         Some(n) => (n, format!("4 x {n} (whole, of the adapted matrices)")),
@@ -228,8 +230,8 @@ fn state(c: &ModelConfig, step: &StepShape, lora: Option<&LoraSettings>) -> Vec<
             "optimiser",
             copies * F32 * trained,
             format!(
-                "{copies} x 4 x {trained} ({}, two moments{})",
-                if lora.is_some() { "the adapter" } else { "master weights" },
+                "{copies} x 4 x {trained} ({}two moments{})",
+                if lora.is_some() { "the adapter, " } else { "" },
                 if step.compensated { ", rounding residuals" } else { "" }
             ),
         ),
@@ -243,13 +245,18 @@ fn state(c: &ModelConfig, step: &StepShape, lora: Option<&LoraSettings>) -> Vec<
             item("reference", F32 * n, format!("4 x {n} (what is adapted, put aside while it is asked)"))
         }
     }));
-    state.extend(step.critic.then(|| critic(c, parameters, copies)));
+    state.extend(step.critic.then(|| critic(c, parameters, moments)));
     state
+}
+
+/// The numbers that an optimiser keeps of each weight.
+fn moments(step: &StepShape) -> usize {
+    if step.compensated { 3 } else { 2 }
 }
 
 /// A critic: weights, their packed form, gradients and optimiser of a copy of the model, whose output matrix nothing trains unless it is the
 /// embedding.
-fn critic(c: &ModelConfig, parameters: usize, copies: usize) -> MemoryItem {
+fn critic(c: &ModelConfig, parameters: usize, moments: usize) -> MemoryItem {
     let matrix = c.vocab_size * c.hidden_size;
     let value_head = c.hidden_size + 1;
     // Tied, the output matrix has a gradient of its own; else it has none, and no optimiser.
@@ -259,9 +266,9 @@ fn critic(c: &ModelConfig, parameters: usize, copies: usize) -> MemoryItem {
     };
     let packed = packed(c);
     let formula = format!(
-        "4 x ({parameters} weights + {packed} packed + {gradients} gradients + {copies} x {trained} of the optimiser)"
+        "4 x ({parameters} weights + {value_head} of the head + {packed} packed + {gradients} gradients + {moments} x {trained} of the optimiser)"
     );
-    item("critic", F32 * (parameters + packed + gradients + copies * trained), formula)
+    item("critic", F32 * (parameters + value_head + packed + gradients + moments * trained), formula)
 }
 
 /// Memory held while responses are sampled, from prompts or prefixes in a step or in an evaluation, whichever takes most.

@@ -73,7 +73,7 @@ pub struct CriticReport {
 /// A value model in training, on the CPU.
 pub struct Critic {
     model: Decoder<f32>,
-    /// Moments and weights, those of the head included.
+    /// Moments, and the head's weights.
     optimiser: AdamW,
     gradients: Gradients<f32>,
 }
@@ -83,9 +83,8 @@ impl Critic {
     pub fn new(shape: &ModelConfig, start: Parameters<f32>, adam: AdamWSettings) -> Result<Critic, Error> {
         let trained = |name: &str| name != head_name(shape) || name == EMBEDDING;
         let model = Decoder::new(shape.clone(), start)?;
-        let weights = model.parameters().iter().filter(|(name, _)| trained(name));
         let head = HEAD.map(str::to_owned).into_iter().zip([vec![0.0; shape.hidden_size], vec![0.0]]);
-        let optimiser = AdamW::new(adam, weights.map(|(name, t)| (name.clone(), t.data.clone())).chain(head));
+        let optimiser = AdamW::of_model(adam, &model, trained, head);
         let gradients = Gradients::new(shape, trained);
         Ok(Critic { model, optimiser, gradients })
     }
@@ -158,17 +157,14 @@ impl Critic {
         let (dweight, dbias) = dhead.split_at(dhead.len() - 1);
         let mut by_name = self.gradients.by_name();
         by_name.extend(HEAD.into_iter().zip([dweight, dbias]));
-        let outcome = self.optimiser.step(rate, &by_name)?;
-        if let StepOutcome::Applied { .. } = outcome {
-            self.optimiser.write_to(&mut self.model);
-        }
+        let outcome = self.optimiser.step_in(&mut self.model, rate, &by_name)?;
         self.gradients.clear();
         Ok(outcome)
     }
 
     /// Writes its weights and moments: see [`AdamW::to_bytes`].
     pub fn write(&self, to: &mut dyn Write) -> Result<(), WriteStateError> {
-        Ok(self.optimiser.write(to)?)
+        Ok(self.optimiser.write_of(&self.model, to)?)
     }
 
     /// Continues to the bit from the state that [`Critic::write`] wrote.
@@ -176,9 +172,7 @@ impl Critic {
     /// # Errors
     /// If the state is of another model. Nothing has changed then.
     pub fn restore(&mut self, state: &[u8]) -> Result<(), OptimError> {
-        self.optimiser.restore(state)?;
-        self.optimiser.write_to(&mut self.model);
-        Ok(())
+        self.optimiser.restore_in(&mut self.model, state)
     }
 }
 

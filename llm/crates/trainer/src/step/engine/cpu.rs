@@ -18,7 +18,7 @@ use crate::step::critic::Critic;
 /// A decoder in training. With an adapter, the optimiser holds its matrices and the decoder computes with the merged weights.
 pub struct CpuEngine {
     pub model: Decoder<f32>,
-    /// Moments, and what is trained in full precision.
+    /// Moments, and the adapter's weights.
     pub optimiser: AdamW,
     gradients: Gradients<f32>,
     /// True if the passes of this gradient recompute layers.
@@ -44,7 +44,7 @@ impl CpuEngine {
                 let adapter = lora.settings().initialise(&shape, setup.seed)?;
                 AdamW::new(setup.adam, adapter.into_iter().map(|(name, t)| (name, t.data)))
             }
-            None => AdamW::for_model(&model, setup.adam),
+            None => AdamW::of_model(setup.adam, &model, |_| true, []),
         };
         let gradients = match &lora {
             Some(lora) => Gradients::new(&shape, |name| lora.adapts(name)),
@@ -59,12 +59,10 @@ impl CpuEngine {
         &mut self.gradients
     }
 
-    /// Copies the optimiser's weights into the decoder.
-    fn take_weights(&mut self) {
-        let optimiser = &self.optimiser;
-        match &self.lora {
-            Some(lora) => lora.merge(&mut self.model, &|name| optimiser.weights(name)),
-            None => optimiser.write_to(&mut self.model),
+    /// Merges the adapter's weights into the decoder.
+    fn merge(&mut self) {
+        if let Some(lora) = &self.lora {
+            lora.merge(&mut self.model, &|name| self.optimiser.weights(name));
         }
     }
 }
@@ -123,10 +121,10 @@ impl Engine for CpuEngine {
                     thin.iter().map(|(name, t)| (name.as_str(), t.data.as_slice())).collect();
                 self.optimiser.step(rate, &thin)?
             }
-            None => self.optimiser.step(rate, &self.gradients.by_name())?,
+            None => self.optimiser.step_in(&mut self.model, rate, &self.gradients.by_name())?,
         };
         if let StepOutcome::Applied { .. } = outcome {
-            self.take_weights();
+            self.merge();
         }
         self.gradients.clear();
         Ok(outcome)
@@ -154,12 +152,12 @@ impl Engine for CpuEngine {
     }
 
     fn write_optimiser(&self, to: &mut dyn Write) -> Result<(), WriteStateError> {
-        Ok(self.optimiser.write(to)?)
+        Ok(self.optimiser.write_of(&self.model, to)?)
     }
 
     fn restore_optimiser(&mut self, state: &[u8]) -> Result<(), OptimError> {
-        self.optimiser.restore(state)?;
-        self.take_weights();
+        self.optimiser.restore_in(&mut self.model, state)?;
+        self.merge();
         Ok(())
     }
 
