@@ -36,8 +36,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let loss = methods::evaluate(method.as_ref(), &[group], &scores.logps);
         let mut gradients = Gradients::new(&config, |_| true);
         model.backward(tape, &loss.dlogps, &mut gradients);
-        optimiser.step(1e-2, &gradients.by_name())?;
-        optimiser.write_to(&mut model);
+        optimiser.step_in(&mut model, 1e-2, &gradients.by_name())?;
         println!("step {step}: mean reward {mean:.3}");
     }
     assert!(mean > 0.9, "{mean}");

@@ -205,6 +205,11 @@ impl AdamW {
         optimiser
     }
 
+    /// An optimiser of all parameters of a model, whose weights stay there: see [`AdamW::of_model`].
+    pub fn for_model(model: &Decoder<f32>, settings: AdamWSettings) -> AdamW {
+        AdamW::of_model(settings, model, |_| true, [])
+    }
+
     /// An optimiser of those parameters of a model that `trains` chooses, and of `others`. The weights of the model's parameters stay there and are
     /// in memory once: [`AdamW::step_in`], [`AdamW::write_of`] and [`AdamW::restore_in`] take the model.
     pub fn of_model(

@@ -44,7 +44,7 @@ impl CpuEngine {
                 let adapter = lora.settings().initialise(&shape, setup.seed)?;
                 AdamW::new(setup.adam, adapter.into_iter().map(|(name, t)| (name, t.data)))
             }
-            None => AdamW::of_model(setup.adam, &model, |_| true, []),
+            None => AdamW::for_model(&model, setup.adam),
         };
         let gradients = match &lora {
             Some(lora) => Gradients::new(&shape, |name| lora.adapts(name)),

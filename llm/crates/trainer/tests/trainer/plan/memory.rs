@@ -141,7 +141,7 @@ fn gradients_and_optimiser_are_as_large_as_said() {
         let bytes = |name: &str| estimate.state.iter().find(|i| i.name == name).expect(name).bytes;
         let numbers: usize = model.parameters().values().map(|t| t.data.len()).sum();
         assert_eq!(bytes("weights"), 4 * numbers);
-        assert_eq!(bytes("optimiser"), AdamW::of_model(Default::default(), &model, |_| true, []).bytes());
+        assert_eq!(bytes("optimiser"), AdamW::for_model(&model, Default::default()).bytes());
         let mut gradients = Gradients::<f32>::new(model.config(), |_| true);
         let read: usize = gradients.parameters().values().map(|t| t.data.len()).sum();
         assert_eq!(bytes("gradients"), 4 * (read + if tied { 67 * 48 } else { 0 }));
