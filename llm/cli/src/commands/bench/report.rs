@@ -45,7 +45,7 @@ pub(super) struct Measured {
     pub(super) device: String,
     pub(super) dtype: Dtype,
     pub(super) phases: Clocked<StepTimings>,
-    /// Those of a model without layers, where they were measured: embeddings, the last norm, the head and its sampling.
+    /// The phases of a model without layers, where they were measured: embeddings, the last norm, the head and its sampling.
     pub(super) head: Option<Clocked<StepTimings>>,
     /// The distance between the trainer's log-probabilities and the sampler's.
     pub(super) mismatch: Mismatch,
@@ -108,7 +108,7 @@ fn seconds(p: &StepTimings) -> Value {
     })
 }
 
-/// What the head, its sampling and the embeddings take of a step's phases.
+/// The part of the head, its sampling and the embeddings in a step's phases.
 fn of_head(phases: &Clocked<StepTimings>) -> Value {
     let Clocked { wall, cpu } = phases.map(seconds);
     let row = |phase: &str| (phase.to_owned(), json!({"wall_s": wall[phase], "cpu_s": cpu[phase]}));

@@ -143,13 +143,13 @@ fn the_weights_of_a_model_move_where_they_lie() {
         let outcome = copied.step(0.01, &views).expect("fits");
         assert_eq!(lent.step_in(&mut model, 0.01, &views).expect("fits"), outcome);
     }
-    let of = |optimiser: &AdamW, model: &Decoder<f32>| {
+    let written = |optimiser: &AdamW, model: &Decoder<f32>| {
         let mut bytes = Vec::new();
         optimiser.write_of(model, &mut bytes).expect("memory takes every byte");
         bytes
     };
     let saved = copied.to_bytes();
-    assert!(of(&lent, &model) == saved && model.parameters()["model.norm.weight"] == frozen);
+    assert!(written(&lent, &model) == saved && model.parameters()["model.norm.weight"] == frozen);
     assert_eq!(lent.weights("other"), copied.weights("other"));
     // Products are taken with the new weights.
     let mut rows = crate::model::Rows::new();
@@ -161,11 +161,11 @@ fn the_weights_of_a_model_move_where_they_lie() {
     let bad = vec![f32::NAN; views[0].1.len()];
     views[0].1 = &bad;
     assert!(matches!(lent.step_in(&mut model, 0.01, &views), Ok(StepOutcome::Skipped { .. })));
-    assert!(lent.step_in(&mut model, 0.01, &views[1..]).is_err() && of(&lent, &model) == saved);
+    assert!(lent.step_in(&mut model, 0.01, &views[1..]).is_err() && written(&lent, &model) == saved);
     model.update(|parameters| parameters.values_mut().for_each(|tensor| tensor.data.fill(1.0)));
-    assert!(lent.restore_in(&mut model, &saved[1..]).is_err() && of(&lent, &model) != saved);
+    assert!(lent.restore_in(&mut model, &saved[1..]).is_err() && written(&lent, &model) != saved);
     lent.restore_in(&mut model, &saved).expect("its own");
-    assert!(of(&lent, &model) == saved);
+    assert!(written(&lent, &model) == saved);
 }
 
 fn two() -> AdamW {

@@ -4,12 +4,12 @@ use std::time::Instant;
 
 use cpu_time::ProcessTime;
 
-/// What two clocks measured.
+/// Measurements by two clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Clocked<T> {
-    /// What passed.
+    /// By the clock on the wall: time that passed.
     pub wall: T,
-    /// What all threads of this process computed.
+    /// By the processor's clock: time that all threads of this process computed.
     pub cpu: T,
 }
 
