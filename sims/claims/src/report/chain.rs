@@ -1,24 +1,10 @@
 //! Credit on chains: what the pages say first about `chain`, from the data.
 
-use super::data::{Data, rows};
+use super::data::{Data, Difference, rows};
 use crate::experiments::chain::rows::ComparedRow;
 use crate::experiments::chain::{CLAMP, GRPO, PAPER, PERMUTED, REFERENCE, TEXTBOOK, TRACE, VERIFIER};
 use anyhow::ensure;
 use std::path::Path;
-
-/// A difference with its interval.
-struct Difference {
-    mid: f64,
-    low: f64,
-    high: f64,
-}
-
-impl Difference {
-    /// The number, then its interval.
-    fn with_ends(&self) -> String {
-        format!("{:+.3} ({:+.3} to {:+.3})", self.mid, self.low, self.high)
-    }
-}
 
 /// A comparison of the family; refused if its verdict is not the one that the pages say in words.
 fn family(folder: &Path, method: &str, with: &str, verdict: &str) -> anyhow::Result<Difference> {
@@ -48,17 +34,16 @@ pub(super) fn of_clamp(folder: &Path) -> anyhow::Result<String> {
     Ok(family(folder, CLAMP, GRPO, "higher")?.with_ends())
 }
 
-/// The last point of the front page.
-pub(super) fn in_a_line(folder: &Path) -> anyhow::Result<String> {
+/// The accuracy of the clamp, the trace and both, minus GRPO's.
+pub(super) fn minus_grpo(folder: &Path) -> anyhow::Result<[f64; 3]> {
+    let minus = |method, verdict| anyhow::Ok(family(folder, method, GRPO, verdict)?.mid);
+    Ok([minus(CLAMP, "higher")?, minus(TRACE, "lower")?, minus(PAPER, "higher")?])
+}
+
+/// The accuracy with a verifier's credit, minus RLOO's.
+pub(super) fn of_verifier(folder: &Path) -> anyhow::Result<f64> {
     family(folder, TEXTBOOK, REFERENCE, "equivalent")?;
-    Ok(format!(
-        "**On chained operations** accuracy differs from GRPO's by {:+.3} (clamp), {:+.3} (both), {:+.3} (trace). \
-         A verifier's credit beats RLOO by {:.3}.",
-        family(folder, CLAMP, GRPO, "higher")?.mid,
-        family(folder, PAPER, GRPO, "higher")?.mid,
-        family(folder, TRACE, GRPO, "lower")?.mid,
-        gate(folder, REFERENCE)?.mid,
-    ))
+    Ok(gate(folder, REFERENCE)?.mid)
 }
 
 /// The sentences of the report's first point.

@@ -45,6 +45,20 @@ pub(super) fn quoted(file: &str, numbers: [Option<f64>; 3]) -> anyhow::Result<[f
     Ok([mid, low, high])
 }
 
+/// A difference with its interval.
+pub(super) struct Difference {
+    pub(super) mid: f64,
+    pub(super) low: f64,
+    pub(super) high: f64,
+}
+
+impl Difference {
+    /// The number, then its interval.
+    pub(super) fn with_ends(&self) -> String {
+        format!("{:+.3} ({:+.3} to {:+.3})", self.mid, self.low, self.high)
+    }
+}
+
 /// A share in percent: one decimal below 10, in words at 0.
 pub(super) fn percent(share: f64) -> String {
     match 100.0 * share {

@@ -11,6 +11,7 @@ mod data;
 mod entry;
 mod front;
 pub mod markdown;
+mod pretrained;
 
 use crate::atlas;
 use crate::experiment::Experiment;

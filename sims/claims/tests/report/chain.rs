@@ -189,8 +189,8 @@ fn pages_print_the_recomputed_numbers() {
     let from_grpo = |method: &str| whole(method, "grpo").split(' ').next().unwrap().to_owned();
     let [clamp, paper, trace] = ["grpo_clamp", "grpo_lambda", "trace"].map(from_grpo);
     for words in [
-        format!("accuracy differs from GRPO's by {clamp} (clamp), {paper} (both), {trace} (trace)."),
-        format!("A verifier's credit beats RLOO by {}.", mid("verifier_q_b", "rloo")),
+        format!("| chains, small model | {clamp} | {trace} | {paper} |"),
+        format!("On chains a verifier's credit beats RLOO by {}.", mid("verifier_q_b", "rloo")),
     ] {
         assert!(one_line("README.md").contains(&words), "README.md: {words}");
     }

@@ -138,6 +138,14 @@ fn comparisons_are_those_of_the_rows() {
         };
         assert_eq!(row.verdict, verdict, "{}", row.name());
     }
+    let minus_grpo = |name: &str| {
+        let [own, grpo] = [name, "grpo"].map(|name| of_method(name, |r| &r.curve).iter().sum::<f64>());
+        format!("{:+.3}", (own - grpo) / 12.0)
+    };
+    let [clamp, trace, both] = ["grpo_clamp", "trace", "grpo_lambda"].map(minus_grpo);
+    let line = format!("| sums in words, SmolLM2-135M | {clamp} | {trace} (not shown) | {both} |");
+    let page = std::fs::read_to_string(root().join("README.md")).unwrap();
+    assert!(page.contains(&line), "README.md: {line}");
 }
 
 /// Two exams of four problems, read by hand: the second response was cut off, so that only the reward reads it.

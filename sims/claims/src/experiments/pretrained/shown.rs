@@ -49,7 +49,7 @@ fn learns(n: &Numbers) -> Finding {
         "P1: Every method that chooses its own rate raises held-out accuracy by both readers",
         verdict,
     )
-    .rows("", &["label", "rate", "accuracy", "gain", "gain_low", "gain_high", "read_gain", "length"])
+    .rows("", &["label", "rate", "gain", "gain_low", "read_gain", "length"])
 }
 
 /// A prediction that a method gains accuracy, or does not.
