@@ -61,8 +61,9 @@ impl CpuEngine {
 
     /// Merges the adapter's weights into the decoder.
     fn merge(&mut self) {
+        let optimiser = &self.optimiser;
         if let Some(lora) = &self.lora {
-            lora.merge(&mut self.model, &|name| self.optimiser.weights(name));
+            lora.merge(&mut self.model, &|name| optimiser.weights(name));
         }
     }
 }
