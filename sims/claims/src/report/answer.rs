@@ -1,8 +1,8 @@
 //! The answer of the report in five points with their figure, from the data.
 
-use super::data::{Data, percent, quoted, rows};
+use super::chain;
+use super::data::{Data, Difference, percent, quoted, rows};
 use super::markdown::wrapped;
-use super::{chain, pretrained};
 use crate::experiments::addition::shown::{ArmRow as AdditionRow, ShareRow};
 use crate::experiments::clamp_gain::measure::{ARMS as CLAMP_ARMS, CLAMPED, REWEIGHTING};
 use crate::experiments::clamp_gain::shown::WeightRow;
@@ -140,8 +140,8 @@ fn gains(folder: &Path) -> anyhow::Result<String> {
             single-digit addition with a long budget GRPO-λ solves {:.3} of the problems, GRPO {:.3}, and GRPO \
             with the clamp {:.3}. The trace without the clamp solves {:.3}, which is not shown to be better than \
             GRPO. Scope: one small transformer, {} paired seeds, each method at its tuned rate. On a pretrained model \
-            of 135 million weights, accuracy differs from GRPO's by {} with GRPO-λ and by {} with the clamp alone \
-            ([A pretrained model](#a-pretrained-model)).",
+            of 135 million weights, the accuracy of GRPO-λ differs from that of GRPO by {}. With the clamp alone it \
+            differs by {} ([A pretrained model](#a-pretrained-model)).",
         said(Regime::OwnBest)?,
         said(Regime::Cautious)?,
         said(Regime::UnitMean)?,
@@ -150,8 +150,8 @@ fn gains(folder: &Path) -> anyhow::Result<String> {
         clamp.mean,
         trace.mean,
         grpo.seeds,
-        pretrained::minus_grpo(folder, "grpo_lambda", "lower")?.with_ends(),
-        pretrained::minus_grpo(folder, "grpo_clamp", "higher")?.with_ends(),
+        Difference::pretrained(folder, "grpo_lambda", "lower")?.with_ends(),
+        Difference::pretrained(folder, "grpo_clamp", "higher")?.with_ends(),
     ))
 }
 

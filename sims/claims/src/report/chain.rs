@@ -1,32 +1,17 @@
 //! Credit on chains: what the pages say first about `chain`, from the data.
 
-use super::data::{Data, Difference, rows};
-use crate::experiments::chain::rows::ComparedRow;
+use super::data::Difference;
 use crate::experiments::chain::{CLAMP, GRPO, PAPER, PERMUTED, REFERENCE, TEXTBOOK, TRACE, VERIFIER};
-use anyhow::ensure;
 use std::path::Path;
 
-/// A comparison of the family; refused if its verdict is not the one that the pages say in words.
+const FILE: &str = "chain_compared.csv";
+
 fn family(folder: &Path, method: &str, with: &str, verdict: &str) -> anyhow::Result<Difference> {
-    let data = Data::<ComparedRow>::read(folder, "chain_compared.csv")?;
-    let row = rows!(data, role = "family", method = method, with = with)?[0];
-    ensure!(
-        row.verdict == verdict,
-        "chain_compared.csv: {method} against {with} is {}, and the pages say {verdict}; mend their words",
-        row.verdict
-    );
-    Ok(Difference { mid: row.difference, low: row.difference_low, high: row.difference_high })
+    Difference::of_family(folder, FILE, method, with, verdict)
 }
 
-/// A comparison of the gate; refused if its interval holds 0.
 fn gate(folder: &Path, with: &str) -> anyhow::Result<Difference> {
-    let data = Data::<ComparedRow>::read(folder, "chain_compared.csv")?;
-    let row = rows!(data, role = "gate", method = VERIFIER, with = with)?[0];
-    ensure!(
-        row.difference_low > 0.0,
-        "chain_compared.csv: the gate is not passed, against the pages that interpret comparisons"
-    );
-    Ok(Difference { mid: row.difference, low: row.difference_low, high: row.difference_high })
+    Difference::of_gate(folder, FILE, VERIFIER, with)
 }
 
 /// The gain of GRPO with the clamp over GRPO.

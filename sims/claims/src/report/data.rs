@@ -2,6 +2,7 @@
 
 use anyhow::Context as _;
 use grpo_lambda_stats::table::Table;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
 
@@ -52,7 +53,59 @@ pub(super) struct Difference {
     pub(super) high: f64,
 }
 
+/// The columns of a comparison of two methods that pages quote.
+#[derive(Deserialize)]
+struct Compared {
+    /// `gate`, `family` (which Holm corrects) or `reported`; none in a file that holds the family alone.
+    role: Option<String>,
+    method: String,
+    with: String,
+    difference: f64,
+    difference_low: f64,
+    difference_high: f64,
+    /// `higher`, `lower`, `equivalent` or `inconclusive`; outside the family nothing.
+    verdict: String,
+}
+
 impl Difference {
+    /// A comparison of the family of a file; refused if its verdict is not the one that pages say in words.
+    pub(super) fn of_family(
+        folder: &Path,
+        file: &str,
+        method: &str,
+        with: &str,
+        verdict: &str,
+    ) -> anyhow::Result<Difference> {
+        let found = Data::<Compared>::read(folder, file)?;
+        let rows = rows!(found, method = method, with = with)?;
+        let row = rows.into_iter().find(|row| row.role.as_deref().is_none_or(|role| role == "family"));
+        let row = row.with_context(|| {
+            format!("{file}: {method} against {with} is not of the family, and a page quotes it")
+        })?;
+        anyhow::ensure!(
+            row.verdict == verdict,
+            "{file}: {method} against {with} is {}, and the pages say {verdict}; mend their words",
+            row.verdict
+        );
+        Ok(Difference { mid: row.difference, low: row.difference_low, high: row.difference_high })
+    }
+
+    /// A comparison of the gate of a file; refused if its interval does not lie above 0.
+    pub(super) fn of_gate(folder: &Path, file: &str, method: &str, with: &str) -> anyhow::Result<Difference> {
+        let found = Data::<Compared>::read(folder, file)?;
+        let row = rows!(found, role = Some("gate".to_owned()), method = method, with = with)?[0];
+        anyhow::ensure!(
+            row.difference_low > 0.0,
+            "{file}: the gate is not passed, against the pages that interpret comparisons"
+        );
+        Ok(Difference { mid: row.difference, low: row.difference_low, high: row.difference_high })
+    }
+
+    /// The difference of a method from GRPO on the pretrained model; see [`Difference::of_family`].
+    pub(super) fn pretrained(folder: &Path, method: &str, verdict: &str) -> anyhow::Result<Difference> {
+        Difference::of_family(folder, "pretrained_compared.csv", method, "grpo", verdict)
+    }
+
     /// The number, then its interval.
     pub(super) fn with_ends(&self) -> String {
         format!("{:+.3} ({:+.3} to {:+.3})", self.mid, self.low, self.high)

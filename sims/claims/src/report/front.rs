@@ -1,9 +1,9 @@
 //! The answer of the front page: at most 120 words and 12 numbers, with the figure of the second point.
 
 use super::answer::{cosines, long_budget, random_rewards};
-use super::data::{Data, rows};
+use super::chain;
+use super::data::{Data, Difference, rows};
 use super::markdown::wrapped;
-use super::{chain, pretrained};
 use crate::experiments::learning::scores::Regime;
 use crate::experiments::learning::tables::OverallRow;
 use crate::experiments::learning::variant::PAPER;
@@ -42,7 +42,7 @@ fn check(folder: &Path) -> anyhow::Result<()> {
 /// The table of runs: the accuracy of the clamp, the trace and both, minus GRPO's.
 fn runs(folder: &Path) -> anyhow::Result<String> {
     let [clamp, trace, both] = chain::minus_grpo(folder)?;
-    let minus = |method, verdict| anyhow::Ok(pretrained::minus_grpo(folder, method, verdict)?.mid);
+    let minus = |method, verdict| anyhow::Ok(Difference::pretrained(folder, method, verdict)?.mid);
     Ok(format!(
         "\n| runs | clamp | trace | both |\n| --- | --- | --- | --- |\n\
          | chains, small model | {clamp:+.3} | {trace:+.3} | {both:+.3} |\n\

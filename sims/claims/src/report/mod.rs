@@ -11,7 +11,6 @@ mod data;
 mod entry;
 mod front;
 pub mod markdown;
-mod pretrained;
 
 use crate::atlas;
 use crate::experiment::Experiment;

@@ -11,7 +11,7 @@
 
 pub(super) mod findings;
 pub(super) mod judged;
-pub(crate) mod rows;
+mod rows;
 mod shown;
 #[cfg(test)]
 mod tests;

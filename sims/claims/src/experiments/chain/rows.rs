@@ -1,22 +1,7 @@
-//! The rows of the data files that others read.
+//! The rows of `chain_updates.csv`.
 
 use crate::experiments::common::record::Record;
 use grpo_lambda_stats::Interval;
-use serde::Deserialize;
-
-/// The columns of a row of `chain_compared.csv` that pages quote.
-#[derive(Deserialize)]
-pub(crate) struct ComparedRow {
-    /// `gate`, `family` (which Holm corrects) or `reported`.
-    pub(crate) role: String,
-    pub(crate) method: String,
-    pub(crate) with: String,
-    pub(crate) difference: f64,
-    pub(crate) difference_low: f64,
-    pub(crate) difference_high: f64,
-    /// `higher`, `lower`, `equivalent` or `inconclusive`; outside the family nothing.
-    pub(crate) verdict: String,
-}
 
 /// The update of a method at a place of a run, over the seeds.
 #[derive(Clone, Debug)]
