@@ -58,6 +58,7 @@ fn commands(markdown: &str) -> Vec<String> {
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
+        assert!(!open.is_empty() || !line.starts_with(' '), "a line that goes on with no command: {line}");
         open.push_str(line);
         open.push('\n');
         if let Some((_, end)) = line.split_once("<<'") {

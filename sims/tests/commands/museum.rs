@@ -110,7 +110,7 @@ fn the_page_lists_every_bug_with_the_test_that_dies_of_it() {
     let mutants = entries("mutant");
     let killed = mutants.iter().filter(|mutant| outcome_of(&mutant["name"]) == "killed").count();
     let (all, absent) = (mutants.len(), entries("not_applicable").len());
-    let _ = writeln!(table, "\n{killed} of {all} mutants killed; {absent} bugs cannot exist here.");
+    let _ = writeln!(table, "\n{killed} of {all} mutants killed; {absent} cannot exist here.");
     page::hold("museum.md", "mutants", &table);
 }
 

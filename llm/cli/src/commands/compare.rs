@@ -21,7 +21,7 @@ pub struct CompareArgs {
     /// Methods, as in grpo,grpo_lambda:style=both,lambda=0.9; the others are compared with the first
     #[arg(long, value_name = "NAME:key=value,..,NAME")]
     pub methods: Option<String>,
-    /// Seeds, from the preset's on; by sign flips six can tell one difference at 5 %, seven two or three [default: 5]
+    /// Seeds, from the preset's on [default: the fewest with which sign flips can show every difference at 5 %, 6 for two methods, 7 for three]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub seeds: Option<u64>,
     /// A shipped preset, or a TOML file [default: tiny]
@@ -120,10 +120,10 @@ fn of_methods(args: &CompareArgs, methods: &str) -> Result<(), Failure> {
             "--out is for two evaluations (A B); the directory of --methods is --run",
         ));
     }
-    let seeds = args.seeds.unwrap_or(5);
     let preset = args.preset.as_deref().unwrap_or("tiny");
     let run = args.run.as_deref().unwrap_or(Path::new("runs/compare"));
     let entries = compare::parse_methods(methods).map_err(Failure::refused)?;
+    let seeds = args.seeds.unwrap_or_else(|| compare::fewest_seeds(entries.len()));
     if let Some(word) = args.words.iter().find(|word| word.starts_with("method.")) {
         return Err(Failure::refused(format!(
             "{word}: in a comparison a setting belongs to one method, as in --methods grpo:{}",

@@ -27,4 +27,4 @@ pub use figure::figure;
 pub use plan::Plan;
 pub use report::{csv, finding, json, table};
 pub use run::{ComparisonResult, MethodScores, run};
-pub use statistics::{IqmEstimate, MethodDifference, MethodStanding, standings};
+pub use statistics::{IqmEstimate, MethodDifference, MethodStanding, fewest_seeds, standings};

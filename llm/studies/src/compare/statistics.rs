@@ -9,10 +9,17 @@
 
 use crate::curves::Points;
 use crate::significance::Significance;
-use grpo_lambda_stats::{Bootstrap, Interval, holm, iqm, paired_permutation, probability_of_improvement};
+use grpo_lambda_stats::{
+    Bootstrap, Interval, fewest_discordant, holm, iqm, paired_permutation, probability_of_improvement,
+};
 
 /// The level of the sign-flip test.
 pub(super) const ALPHA: f64 = 0.05;
+
+/// The fewest seeds with which sign flips can show a difference of each of `methods` from the first: 6 for two methods, 7 for three.
+pub fn fewest_seeds(methods: usize) -> u64 {
+    fewest_discordant(ALPHA / methods.saturating_sub(1).max(1) as f64)
+}
 
 /// An interquartile mean over seeds with its interval, which a single seed does not have.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -213,6 +220,7 @@ mod tests {
         let five = against(&[0.4; 5], &[0.5, 0.51, 0.52, 0.53, 0.54]);
         assert_eq!((five.verdict, five.adjusted), (Some(Significance::Leans { better: true }), 0.0625));
         assert_eq!((five.least(), five.of), (0.0625, 1));
+        assert_eq!([1, 2, 3, 4, 7, 8].map(fewest_seeds), [6, 6, 7, 7, 8, 9]);
         let six = against(&[0.4; 6], &[0.3, 0.31, 0.32, 0.33, 0.34, 0.35]);
         assert_eq!((six.verdict, six.adjusted), (Some(Significance::Clear { better: false }), 0.03125));
         assert!(six.sentence().starts_with("worse: the interval of the difference lies below 0"));
