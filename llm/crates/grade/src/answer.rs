@@ -1,19 +1,15 @@
 //! One answer, read once and comparable with any number of others.
 
 use super::budget::{Budget, LONGEST};
-use super::compare;
 use super::fold::folded;
-use super::integer::Integer;
 use super::kind::{Kind, is_infinite};
 use super::lex::Spelling;
 use super::node::Node;
-use super::normal;
 use super::parse::{Reading, parse};
-use super::parts;
 use super::rules::{Rule, Rules};
 use super::units::Unit;
 use super::verdict::{Reason, Verdict};
-use super::words;
+use super::{compare, integer, normal, parts, words};
 
 /// An answer as text, with its readings as mathematics.
 ///
@@ -28,7 +24,8 @@ pub struct Answer {
     /// The text without dollar signs, with single blanks.
     text: String,
     rules: Rules,
-    integer: Option<Integer>,
+    /// Its canonical spelling if it is an integer.
+    integer: Option<String>,
     /// Its words if it is nothing but words.
     words: Option<String>,
     choice: Option<Choice>,
@@ -68,7 +65,7 @@ impl Answer {
         let currency = text.contains("\\$");
         let text = tidy(&folded(text));
         let text = parts::assigned(&text).unwrap_or(text);
-        let integer = if currency { None } else { Integer::parse(&text) };
+        let integer = if currency { None } else { integer::canonical(&text) };
         if integer.is_some()
             && let Ok(n) = text.trim_start_matches('+').parse::<i64>()
         {
@@ -131,26 +128,21 @@ impl Answer {
         if let (Some(a), Some(b)) = (&self.integer, &other.integer) {
             return Verdict::decided(a == b, Rules::NONE);
         }
-        if self.words.is_some()
-            && self.words == other.words
-            && rules.has(Rule::Words)
-            && words::folds(&self.text, &other.text)
+        if let (Some(own), Some(others)) = (&self.words, &other.words) {
+            let one = own == others && words::folds(&self.text, &other.text);
+            if rules.has(Rule::Words) && (one || words::says_none(own) && words::says_none(others)) {
+                return Verdict::decided(true, Rules::NONE.with(Rule::Words));
+            }
+            if rules.has(Rule::NumberWords) && self.same_names(other) {
+                return Verdict::decided(true, Rules::NONE.with(Rule::Words).with(Rule::Unordered));
+            }
+        }
+        if let (Some(a), Some(b)) = (self.choice, other.choice)
+            && rules.has(Rule::Choice)
+            && (a.alone || b.alone)
         {
-            return Verdict::decided(true, Rules::NONE.with(Rule::Words));
-        }
-        let none = |answer: &Answer| answer.words.as_ref().is_some_and(|words| words::says_none(words));
-        if none(self) && none(other) && rules.has(Rule::Words) {
-            return Verdict::decided(true, Rules::NONE.with(Rule::Words));
-        }
-        if rules.has(Rule::NumberWords)
-            && self.words.is_some()
-            && other.words.is_some()
-            && self.same_names(other)
-        {
-            return Verdict::decided(true, Rules::NONE.with(Rule::Words).with(Rule::Unordered));
-        }
-        if let Some(decided) = self.by_choice(other, rules) {
-            return decided;
+            let used = if a.alone && b.alone { Rules::NONE } else { Rules::NONE.with(Rule::Choice) };
+            return Verdict::decided(a.letter == b.letter, used);
         }
         let strict = rules.minus(rules.minus(Rules::STRICT));
         let first = self.by_readings(other, strict, false);
@@ -192,14 +184,6 @@ impl Answer {
         let own = plain(&self.text);
         let words = own.split(|c: char| !c.is_alphabetic()).any(|word| word.chars().count() >= 3);
         words && !own.contains(['\\', '^', '_', '=']) && own == plain(response)
-    }
-
-    fn by_choice(&self, other: &Answer, rules: Rules) -> Option<Verdict> {
-        let (Some(a), Some(b)) = (self.choice, other.choice) else { return None };
-        (rules.has(Rule::Choice) && (a.alone || b.alone)).then(|| {
-            let used = if a.alone && b.alone { Rules::NONE } else { Rules::NONE.with(Rule::Choice) };
-            Verdict::decided(a.letter == b.letter, used)
-        })
     }
 
     fn by_readings(&self, other: &Answer, rules: Rules, lenient: bool) -> Verdict {
@@ -254,8 +238,7 @@ fn are_ends(reference: &Node, listed: &Reading) -> bool {
     pair.len() == 2 && !named && (listed.joined || values.iter().any(is_infinite))
 }
 
-/// True if the comma of a text is a decimal sign rather than one of a list: the only one, between one digit and two,
-/// four or more.
+/// True if the only comma of a text is a decimal sign and parts no list: between one digit and two, four or more.
 fn is_decimal(text: &str) -> bool {
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
     text.trim_start_matches('-').split_once(',').is_some_and(|(whole, after)| {

@@ -68,8 +68,8 @@ impl Ball {
         if !fits(&re) || !im.as_ref().is_none_or(fits) {
             return Err(too_large());
         }
-        let size = magnitude(&re).max(im.as_ref().map_or(EXACT, magnitude));
-        Ok(Ball { re, im, error: error.max(size - p as i64) + 1 })
+        let ball = Ball { re, im, error };
+        Ok(Ball { error: error.max(ball.size() - p as i64) + 1, ..ball })
     }
 
     pub(super) fn rational(value: &BigRational, p: usize) -> Result<Ball, Reason> {
@@ -97,12 +97,8 @@ impl Ball {
         Ball::checked(constants(|cc| cc.e(p, RM))?, None, EXACT, p)
     }
 
-    fn zero(p: usize) -> BigFloat {
-        BigFloat::new(p)
-    }
-
     fn imaginary(&self, p: usize) -> BigFloat {
-        self.im.clone().unwrap_or_else(|| Ball::zero(p))
+        self.im.clone().unwrap_or_else(|| BigFloat::new(p))
     }
 
     /// The power of two above the magnitude.
@@ -165,14 +161,9 @@ impl Ball {
         }
         // |1/x - 1/y| = |x - y| / |x y|, with |y| > |x| / 2 because the error is below a quarter of the value.
         let error = (self.error - 2 * self.size() + 6).max(-self.size() - p as i64 + 4);
-        match &self.im {
-            None => Ball::checked(self.re.reciprocal(p, RM), None, error, p),
-            Some(im) => {
-                let norm = self.re.mul(&self.re, p, RM).add(&im.mul(im, p, RM), p, RM);
-                let re = self.re.div(&norm, p, RM);
-                Ball::checked(re, Some(im.neg().div(&norm, p, RM)), error, p)
-            }
-        }
+        let Some(im) = &self.im else { return Ball::checked(self.re.reciprocal(p, RM), None, error, p) };
+        let norm = self.re.mul(&self.re, p, RM).add(&im.mul(im, p, RM), p, RM);
+        Ball::checked(self.re.div(&norm, p, RM), Some(im.neg().div(&norm, p, RM)), error, p)
     }
 
     pub(super) fn power(&self, n: u64, p: usize) -> Result<Ball, Reason> {
@@ -190,13 +181,9 @@ impl Ball {
     }
 
     pub(super) fn abs(&self, p: usize) -> Result<Ball, Reason> {
-        match &self.im {
-            None => Ok(Ball { re: self.re.abs(), ..self.clone() }),
-            Some(im) => {
-                let norm = self.re.mul(&self.re, p, RM).add(&im.mul(im, p, RM), p, RM);
-                Ball::checked(norm.sqrt(p, RM), None, self.error + 2, p)
-            }
-        }
+        let Some(im) = &self.im else { return Ok(Ball { re: self.re.abs(), ..self.clone() }) };
+        let norm = self.re.mul(&self.re, p, RM).add(&im.mul(im, p, RM), p, RM);
+        Ball::checked(norm.sqrt(p, RM), None, self.error + 2, p)
     }
 
     /// The real root of odd order of a real number, the principal root of anything else.
@@ -204,7 +191,11 @@ impl Ball {
         if self.may_be_zero() {
             // |root| is at most the root of the error.
             let error = self.error.max(self.size()) + 2;
-            return Ok(Ball { re: Ball::zero(p), im: None, error: error.div_euclid(i64::from(order)) + 1 });
+            return Ok(Ball {
+                re: BigFloat::new(p),
+                im: None,
+                error: error.div_euclid(i64::from(order)) + 1,
+            });
         }
         if order % 2 == 1 && self.is_negative() == Some(true) {
             return Ok(self.negated().root(order, p)?.negated());
@@ -214,11 +205,8 @@ impl Ball {
         {
             let root = re.abs().sqrt(p, RM);
             let error = self.error - magnitude(&root) + 2;
-            return if re.is_negative() {
-                Ball::checked(Ball::zero(p), Some(root), error, p)
-            } else {
-                Ball::checked(root, None, error, p)
-            };
+            let (re, im) = if re.is_negative() { (BigFloat::new(p), Some(root)) } else { (root, None) };
+            return Ball::checked(re, im, error, p);
         }
         let order = Ball::float(f64::from(order), p).inverse(p)?;
         self.ln(p)?.times(&order, p)?.exp(p)
@@ -231,14 +219,9 @@ impl Ball {
         let scale = constants(|cc| self.re.exp(p, RM, cc))?;
         let error = self.error.min(0) + magnitude(&scale) + 2 + self.error.max(0);
         let real = Ball::checked(scale, None, error, p)?;
-        match &self.im {
-            None => Ok(real),
-            Some(im) => {
-                let (cos, sin) = constants(|cc| (im.cos(p, RM, cc), im.sin(p, RM, cc)))?;
-                let turn = Ball::checked(cos, Some(sin), self.error + 1, p)?;
-                real.times(&turn, p)
-            }
-        }
+        let Some(im) = &self.im else { return Ok(real) };
+        let (cos, sin) = constants(|cc| (im.cos(p, RM, cc), im.sin(p, RM, cc)))?;
+        real.times(&Ball::checked(cos, Some(sin), self.error + 1, p)?, p)
     }
 
     /// The principal logarithm.
@@ -261,7 +244,7 @@ impl Ball {
         let error = self.error - self.size() + 4;
         let pi = Ball::pi(p)?.re;
         if self.real().is_some() {
-            return Ball::checked(if self.re.is_negative() { pi } else { Ball::zero(p) }, None, error, p);
+            return Ball::checked(if self.re.is_negative() { pi } else { BigFloat::new(p) }, None, error, p);
         }
         let im = self.imaginary(p);
         let two = BigFloat::from_f64(2.0, p);
@@ -284,19 +267,19 @@ impl Ball {
 
     pub(super) fn cos_sin(&self, p: usize) -> Result<(Ball, Ball), Reason> {
         let Some(re) = self.real() else {
-            // Through exp(iz) and exp(-iz).
-            let up = self.times(&Ball::i(p), p)?.exp(p)?;
-            let down = self.times(&Ball::i(p), p)?.negated().exp(p)?;
-            let half = Ball::float(0.5, p);
-            let cos = up.plus(&down, p)?.times(&half, p)?;
-            let sin = up.minus(&down, p)?.times(&half, p)?.times(&Ball::i(p).negated(), p)?;
-            return Ok((cos, sin));
+            let (cos, sin) = self.times(&Ball::i(p), p)?.cosh_sinh(p)?;
+            return Ok((cos, sin.times(&Ball::i(p).negated(), p)?));
         };
         if self.size() > 64 {
             return Err(too_large());
         }
         let (cos, sin) = constants(|cc| (re.cos(p, RM, cc), re.sin(p, RM, cc)))?;
         Ok((Ball::checked(cos, None, self.error, p)?, Ball::checked(sin, None, self.error, p)?))
+    }
+
+    pub(super) fn cosh_sinh(&self, p: usize) -> Result<(Ball, Ball), Reason> {
+        let (up, down, half) = (self.exp(p)?, self.negated().exp(p)?, Ball::float(0.5, p));
+        Ok((up.plus(&down, p)?.times(&half, p)?, up.minus(&down, p)?.times(&half, p)?))
     }
 
     /// The arc sine of a real number from -1 to 1.
@@ -380,8 +363,7 @@ mod tests {
     }
 
     /// Asserts that values of a function lie within their error of the true value, whatever of the argument's error is
-    /// used up and however few bits it has, and that the error is at most so many bits too large: for a rounded value,
-    /// and for one that is off.
+    /// used up and however few bits it has, and that the error is not much too large; for rounded values and ones that are off.
     fn holds(
         name: &str,
         values: &[Value],

@@ -1,5 +1,4 @@
-//! The limits of one case: a number of steps, so that the verdict is the same on every machine, and the rules that
-//! are on.
+//! The limits of one case: a number of steps, the same on every machine, and the rules that are on.
 
 use super::kind::Kind;
 use super::rules::{Rule, Rules};
@@ -34,8 +33,7 @@ impl Budget {
         left.map(|_| ()).ok_or_else(|| Reason::TooLarge(format!("deciding takes more than {STEPS} steps")))
     }
 
-    /// True if `rule` is on and works on the kinds that are being compared; it then counts as used, unless
-    /// [`Budget::forget`] takes that back.
+    /// True if `rule` is on and works on the kinds compared; it counts as used until [`Budget::forget`].
     pub(super) fn uses(&mut self, rule: Rule) -> bool {
         let on = self.allows(rule);
         if on {

@@ -26,8 +26,7 @@ pub(super) fn plain(c: char) -> char {
     }
 }
 
-/// The text in Unicode's normal form C, with such characters in plain spelling: a letter and its accent are one
-/// character, whichever system wrote them.
+/// The text in Unicode's normal form C, in which a letter and its accent are one character, in plain spelling.
 pub(super) fn folded(text: &str) -> Cow<'_, str> {
     if text.is_ascii() || is_nfc(text) && text.chars().all(|c| plain(c) == c) {
         return Cow::Borrowed(text);

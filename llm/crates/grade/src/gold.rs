@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::answer::Answer;
 use super::extract::{Extraction, FoundBy, Prediction};
-use super::integer::Integer;
+use super::integer;
 use super::response::{Response, squeezed, stands_in};
 use super::rules::{Rule, Rules};
 use super::verdict::{Reason, Verdict};
@@ -15,8 +15,8 @@ const SHORT: usize = 80;
 /// The right answer. Its type keeps it from being swapped with a [`Prediction`].
 #[derive(Clone, Debug)]
 pub struct Gold {
-    /// The integer if only an integer answers it.
-    integer: Option<Integer>,
+    /// The integer, in canonical spelling, if only an integer answers it.
+    integer: Option<String>,
     /// Answers of any kind, each of them right, with their texts.
     golds: Vec<(String, Answer)>,
     rules: Rules,
@@ -40,10 +40,10 @@ impl Gold {
     /// # Errors
     /// Errors if `text` is not an integer.
     pub fn integer(text: &str) -> Result<Gold, GoldError> {
-        Integer::parse(text).map(Gold::of_integer).ok_or_else(|| GoldError::NotAnInteger(text.to_owned()))
+        integer::canonical(text).map(Gold::of_integer).ok_or_else(|| GoldError::NotAnInteger(text.to_owned()))
     }
 
-    fn of_integer(n: Integer) -> Gold {
+    fn of_integer(n: String) -> Gold {
         Gold { integer: Some(n), golds: Vec::new(), rules: Rules::NONE }
     }
 
@@ -70,12 +70,12 @@ impl Gold {
         Gold::any_by(texts, Rules::STRICT)
     }
 
-    pub(super) fn any_by<'a>(
-        texts: impl IntoIterator<Item = &'a str>,
+    pub(super) fn any_by(
+        texts: impl IntoIterator<Item: AsRef<str>>,
         rules: Rules,
     ) -> Result<Gold, GoldError> {
         let read = |text: &str| (text.trim().to_owned(), Answer::read_by(text, rules));
-        let golds: Vec<_> = texts.into_iter().map(read).collect();
+        let golds: Vec<_> = texts.into_iter().map(|text| read(text.as_ref())).collect();
         if golds.is_empty() || golds.iter().any(|(text, _)| text.is_empty()) {
             return Err(GoldError::Empty);
         }
@@ -87,8 +87,7 @@ impl Gold {
         if self.integer.is_some() {
             return self.clone();
         }
-        let found: Vec<String> = self.golds.iter().map(|(text, _)| extraction.reference(text)).collect();
-        Gold::any_by(found.iter().map(String::as_str), rules)
+        Gold::any_by(self.golds.iter().map(|(text, _)| extraction.reference(text)), rules)
             .unwrap_or_else(|_| self.read_as(Extraction::Auto, rules))
     }
 
@@ -120,9 +119,10 @@ impl Gold {
         let solved = if stated { Rules::NONE.with(Rule::Solutions) } else { Rules::NONE };
         let mut verdict = text.map_or(Verdict::open(Reason::NoAnswer), |text| self.compare(text, solved));
         if let (false, Some(value)) = (verdict.is_equal(), found.and_then(|f| f.value.as_deref())) {
-            let by_value = self
-                .without_equations()
-                .map_or(Verdict::decided(false, Rules::NONE), |gold| gold.compare(value, solved));
+            // A value that an equation states is no answer to another equation.
+            let mut plain = self.clone();
+            plain.golds.retain(|(text, _)| !text.contains('='));
+            let by_value = plain.compare(value, solved);
             if by_value.is_equal() {
                 verdict = Verdict { rules: by_value.rules.with(Rule::NamedValue), ..by_value };
             }
@@ -147,8 +147,7 @@ impl Gold {
         }
     }
 
-    /// An answer that stands in the problem and is more than a number answers nothing, unless the reference, or its
-    /// last side, is spelled so.
+    /// A compound answer that stands in the problem is none, unless the reference or its last side is spelled so.
     fn unless_restated(&self, verdict: Verdict, problem: &str) -> Verdict {
         let (None, Some(answer)) = (&self.integer, &verdict.extracted) else { return verdict };
         let sides = |text: &str| [squeezed(text), squeezed(last_side(text))];
@@ -175,17 +174,17 @@ impl Gold {
         verdict
     }
 
-    /// The references that are no equations: a value that an equation states is no answer to another equation.
-    fn without_equations(&self) -> Option<Gold> {
-        let mut kept = self.clone();
-        kept.golds.retain(|(text, _)| !text.contains('='));
-        (kept.integer.is_some() || !kept.golds.is_empty()).then_some(kept)
-    }
-
     /// Compares an answer without these rules.
     fn compare(&self, text: &str, without: Rules) -> Verdict {
         if let Some(gold) = &self.integer {
-            return compare_integer(gold, text);
+            // Boxes side by side are a list, which is no integer for sure.
+            let listed =
+                || text.contains(" , ") && text.split(" , ").all(|n| integer::canonical(n).is_some());
+            return match integer::canonical(text) {
+                Some(answer) => Verdict::decided(answer == *gold, Rules::NONE),
+                None if listed() => Verdict::decided(false, Rules::NONE),
+                None => Verdict::open(Reason::NotAnInteger(text.to_owned())),
+            };
         }
         let rules = self.rules.minus(without);
         let answer = Answer::read_by(text, rules);
@@ -201,16 +200,6 @@ impl Gold {
     }
 }
 
-fn compare_integer(gold: &Integer, text: &str) -> Verdict {
-    // Boxes side by side are a list, which is no integer for sure.
-    let listed = || text.contains(" , ") && text.split(" , ").all(|part| Integer::parse(part).is_some());
-    match Integer::parse(text) {
-        Some(answer) => Verdict::decided(answer == *gold, Rules::NONE),
-        None if listed() => Verdict::decided(false, Rules::NONE),
-        None => Verdict::open(Reason::NotAnInteger(text.to_owned())),
-    }
-}
-
 /// The part of a text after its last equals sign; all of it without one.
 fn last_side(text: &str) -> &str {
     text.rsplit('=').next().unwrap_or(text)
@@ -218,15 +207,15 @@ fn last_side(text: &str) -> &str {
 
 impl From<i64> for Gold {
     fn from(n: i64) -> Self {
-        Gold::of_integer(n.into())
+        Gold::of_integer(n.to_string())
     }
 }
 
 /// Equal if texts and rules are.
 impl PartialEq for Gold {
     fn eq(&self, other: &Self) -> bool {
-        let texts = |gold: &Gold| gold.golds.iter().map(|(text, _)| text.clone()).collect::<Vec<_>>();
-        self.integer == other.integer && self.rules == other.rules && texts(self) == texts(other)
+        let same_texts = self.golds.iter().map(|gold| &gold.0).eq(other.golds.iter().map(|gold| &gold.0));
+        self.integer == other.integer && self.rules == other.rules && same_texts
     }
 }
 
@@ -235,7 +224,7 @@ impl Eq for Gold {}
 impl fmt::Display for Gold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(n) = &self.integer {
-            return n.fmt(f);
+            return f.write_str(n);
         }
         let texts: Vec<&str> = self.golds.iter().map(|(text, _)| text.as_str()).collect();
         f.write_str(&texts.join(" or "))

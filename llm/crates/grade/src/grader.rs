@@ -8,8 +8,7 @@ use super::response::Response;
 use super::rules::Rules;
 use super::verdict::{Reason, Verdict};
 
-/// A way to find and compare answers. The default is the strict mode of training: [`Extraction::Auto`] and
-/// [`Rules::STRICT`].
+/// A way to find and compare answers; by default that of training, [`Extraction::Auto`] and [`Rules::STRICT`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grader {
     /// The place of the answer in a response; [`Extraction::Free`] looks in references, too.
@@ -35,8 +34,7 @@ impl Grader {
     /// # Errors
     /// Errors if there is none, or one is empty.
     pub fn gold<'a>(&self, texts: impl IntoIterator<Item = &'a str>) -> Result<Gold, GoldError> {
-        let found: Vec<String> = texts.into_iter().map(|text| self.extraction.reference(text)).collect();
-        Gold::any_by(found.iter().map(String::as_str), self.rules)
+        Gold::any_by(texts.into_iter().map(|text| self.extraction.reference(text)), self.rules)
     }
 
     /// Reads a reference again, by the rules of this grader.

@@ -4,18 +4,13 @@ use num_rational::BigRational;
 use num_traits::{Signed, Zero};
 
 use super::budget::Budget;
-use super::exact;
 use super::node::{Function, Node, Relation, Sign};
 use super::numeric::is_complex;
-use super::scalar;
+use super::{exact, scalar};
 
-/// The set that an inequality leaves for its subject.
-pub(super) struct Described {
-    /// A symbol, or another expression with a range: `|z|`, `f(x)`.
-    subject: Node,
-    /// Intervals, of which the set is the union.
-    pub(super) parts: Vec<Node>,
-}
+/// The subject of an inequality, a symbol or another expression with a range such as `|z|` and `f(x)`, and the
+/// intervals whose union the inequality leaves for it.
+type Described = (Node, Vec<Node>);
 
 /// Ends, and for each true if it belongs to the interval.
 struct Bounds {
@@ -101,22 +96,18 @@ fn has_range(node: &Node) -> bool {
 pub(super) fn described(first: &Node, rest: &[(Relation, Node)], budget: &mut Budget) -> Option<Described> {
     let (subject, bounds) = bounded(first, rest)?;
     if matches!(subject, Node::Symbol(_)) {
-        return Some(Described { subject, parts: vec![bounds.interval()] });
+        return Some((subject, vec![bounds.interval()]));
     }
     if let Some((name, slope, shift)) = linear(&subject, budget) {
-        let parts = vec![bounds.solved(&slope, &shift).interval()];
-        return Some(Described { subject: Node::Symbol(name), parts });
+        return Some((Node::Symbol(name), vec![bounds.solved(&slope, &shift).interval()]));
     }
     // A modulus of a complex number stays one.
     if let Node::Call(Function::Abs, inner) = &subject
         && let Some((name, slope, shift)) = linear(&inner[0], budget).filter(|(name, ..)| !is_complex(name))
     {
-        return Some(Described {
-            subject: Node::Symbol(name),
-            parts: of_absolute(bounds, &slope, &shift, budget),
-        });
+        return Some((Node::Symbol(name), of_absolute(bounds, &slope, &shift, budget)));
     }
-    has_range(&subject).then(|| Described { subject, parts: vec![bounds.interval()] })
+    has_range(&subject).then(|| (subject, vec![bounds.interval()]))
 }
 
 /// The intervals of x where `|slope x + shift|` has these bounds.
@@ -143,7 +134,7 @@ pub(super) fn subject(node: &Node, budget: &mut Budget) -> Option<Node> {
     match node {
         Node::Chain(first, rest, _) => match unequal(first, rest) {
             Some(_) => Some((**first).clone()),
-            None => described(first, rest, budget).map(|d| d.subject),
+            None => described(first, rest, budget).map(|(subject, _)| subject),
         },
         Node::List(items) | Node::All(items) => {
             // One inequality makes points and memberships next to it parts of a set.
@@ -177,28 +168,23 @@ pub(super) fn is_described(node: &Node, budget: &mut Budget) -> bool {
     }
 }
 
+/// The right side of a relation of one symbol.
+fn side<'a>(first: &Node, rest: &'a [(Relation, Node)], relation: Relation) -> Option<&'a Node> {
+    let [(own, side)] = rest else { return None };
+    (matches!(first, Node::Symbol(_)) && *own == relation).then_some(side)
+}
+
 /// `x != a` for one symbol.
 pub(super) fn unequal<'a>(first: &Node, rest: &'a [(Relation, Node)]) -> Option<&'a Node> {
-    match (first, rest) {
-        (Node::Symbol(_), [(Relation::Unequal, bound)]) if !bound.has_symbols() => Some(bound),
-        _ => None,
-    }
+    side(first, rest, Relation::Unequal).filter(|bound| !bound.has_symbols())
 }
 
 /// `x = 5` among inequalities.
 pub(super) fn named_point<'a>(first: &Node, rest: &'a [(Relation, Node)]) -> Option<&'a Node> {
-    match (first, rest) {
-        (Node::Symbol(_), [(Relation::Equal, value)]) if value.is_expression() && !value.has_symbols() => {
-            Some(value)
-        }
-        _ => None,
-    }
+    side(first, rest, Relation::Equal).filter(|value| value.is_expression() && !value.has_symbols())
 }
 
 /// `x \in (0, 1)` among inequalities.
 pub(super) fn in_reals<'a>(first: &Node, rest: &'a [(Relation, Node)]) -> Option<&'a Node> {
-    match (first, rest) {
-        (Node::Symbol(_), [(Relation::In, set @ (Node::Group(..) | Node::Union(_)))]) => Some(set),
-        _ => None,
-    }
+    side(first, rest, Relation::In).filter(|set| matches!(set, Node::Group(..) | Node::Union(_)))
 }

@@ -1,7 +1,6 @@
 //! Sets of real numbers: intervals, points, their unions and differences, and the inequalities that describe them.
 //!
-//! The ends of all intervals part the line into cells: the ends and what lies between them. A set is the cells that
-//! belong to it.
+//! The ends of all intervals part the line into cells: the ends and what lies between. A set is the cells in it.
 
 use super::budget::Budget;
 use super::inequality::{described, in_reals, named_point, subject, unequal};
@@ -20,13 +19,13 @@ enum Set {
     Listed(Vec<Set>),
 }
 
-/// True if two nodes describe the same set. `None` if one is no set of reals. Errors if the order of the ends cannot be
-/// found out.
+/// True if two nodes describe the same set. `None` if one is no set of reals. Errors if the ends cannot be ordered.
 pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool>, Reason> {
     let (Some(a), Some(b)) = (Set::read(a, budget)?, Set::read(b, budget)?) else { return Ok(None) };
     let mut ends = vec![vec![Node::minus_infinity()], vec![Node::Infinity]];
-    a.add_ends(&mut ends, budget)?;
-    b.add_ends(&mut ends, budget)?;
+    for end in a.ends().into_iter().chain(b.ends()) {
+        add_end(end, &mut ends, budget)?;
+    }
     Ok(Some(a.cells(&ends)? == b.cells(&ends)?))
 }
 
@@ -73,9 +72,9 @@ impl Set {
             Node::Union(sets) => all(sets)?.map(Set::Any),
             Node::All(sets) => all(sets)?.map(Set::All),
             Node::List(items) => {
-                let holes = |n: &Node| match n {
-                    Node::Chain(first, rest, _) => unequal(first, rest).or(in_reals(first, rest)).is_some(),
-                    _ => false,
+                let holes = |n: &Node| {
+                    matches!(n, Node::Chain(first, rest, _)
+                    if unequal(first, rest).or(in_reals(first, rest)).is_some())
                 };
                 let sets = all(items)?;
                 let sets = sets.filter(|_| subject(node, budget).is_some());
@@ -87,29 +86,24 @@ impl Set {
                 _ => match in_reals(first, rest) {
                     Some(set) => Set::read(set, budget)?,
                     None => match described(first, rest, budget) {
-                        Some(set) => Set::read(&Node::Union(set.parts), budget)?,
+                        Some((_, parts)) => Set::read(&Node::Union(parts), budget)?,
                         None => None,
                     },
                 },
             },
-            Node::Without(set, rest) => match (Set::read(set, budget)?, Set::read(rest, budget)?) {
-                (Some(set), Some(rest)) => Some(Set::All(vec![set, Set::Not(Box::new(rest))])),
-                _ => None,
-            },
+            Node::Without(set, rest) => {
+                let both = Set::read(set, budget)?.zip(Set::read(rest, budget)?);
+                both.map(|(set, rest)| Set::All(vec![set, Set::Not(Box::new(rest))]))
+            }
             _ => None,
         })
     }
 
-    fn add_ends(&self, ends: &mut Ends, budget: &mut Budget) -> Result<(), Reason> {
+    fn ends(&self) -> Vec<&Node> {
         match self {
-            Set::Interval(low, high, _) => {
-                add_end(low, ends, budget)?;
-                add_end(high, ends, budget)
-            }
-            Set::Any(sets) | Set::All(sets) | Set::Listed(sets) => {
-                sets.iter().try_for_each(|set| set.add_ends(ends, budget))
-            }
-            Set::Not(set) => set.add_ends(ends, budget),
+            Set::Interval(low, high, _) => vec![low, high],
+            Set::Any(sets) | Set::All(sets) | Set::Listed(sets) => sets.iter().flat_map(Set::ends).collect(),
+            Set::Not(set) => set.ends(),
         }
     }
 
@@ -141,8 +135,7 @@ impl Set {
                 let cells = set.cells(ends)?;
                 Ok((0..count).map(|at| inside.contains(&at) && !cells[at]).collect())
             }
-            // They hold together if that leaves a part of the line and their union is all of it; else they are
-            // alternatives.
+            // They hold together if that leaves some of the line and their union is all; else they are alternatives.
             Set::Listed(sets) => {
                 let (any, all) = (joined(sets, false)?, joined(sets, true)?);
                 match (all.contains(&true), any[inside].contains(&false)) {

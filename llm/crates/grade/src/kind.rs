@@ -100,19 +100,12 @@ pub(super) fn is_infinite(node: &Node) -> bool {
     *node == Node::Infinity || *node == Node::minus_infinity()
 }
 
-/// The name and the coordinates of `A(1, 2)`.
+/// The name and the coordinates of `A(1, 2)`: a capital letter, with or without an index or a prime.
 pub(crate) fn named_point(node: &Node) -> Option<(&str, &Node)> {
     let Node::Product(factors) = node else { return None };
-    match &factors[..] {
-        [(false, Node::Symbol(name)), (false, point @ Node::Group('(', ..))] if is_point_name(name) => {
-            Some((name, point))
-        }
-        _ => None,
-    }
-}
-
-/// A capital letter, with or without an index or a prime.
-fn is_point_name(name: &str) -> bool {
-    name.starts_with(|c: char| c.is_ascii_uppercase())
-        && name[1..].chars().all(|c| c.is_ascii_digit() || c == '_' || c == '\'')
+    let [(false, Node::Symbol(name)), (false, point @ Node::Group('(', ..))] = &factors[..] else {
+        return None;
+    };
+    let index = name.strip_prefix(|c: char| c.is_ascii_uppercase())?;
+    index.chars().all(|c| c.is_ascii_digit() || c == '_' || c == '\'').then_some((name, point))
 }

@@ -6,9 +6,8 @@
 //! response -> extraction (the final answer) -> tokens -> tree -> comparison with the reference
 //!          -> equal, different, ungradable
 //! ```
-//! Arithmetic needs no rule. Every convention beyond it is a named [`Rule`] that can be switched off and stands in
-//! the verdict that rests on it. Training uses [`Rules::STRICT`]; [`Rules::LENIENT`] adds the conventions that people
-//! accept.
+//! Arithmetic needs no rule. Every other convention is a named [`Rule`] that can be switched off and stands in the
+//! verdict that rests on it. Training uses [`Rules::STRICT`]; [`Rules::LENIENT`] adds conventions that people accept.
 //!
 //! - A decimal is the exact number it spells. With at least 6 significant digits it also equals every value that rounds
 //!   to it: 0.333333 is 1/3 and 0.33 is not.
@@ -56,8 +55,7 @@ mod units;
 mod verdict;
 mod words;
 
-/// The revision of the grader: a change that gives a pair of texts another verdict raises it, and no run is continued
-/// under another one.
+/// The revision of the grader: a change of any verdict raises it, and no run is continued under another one.
 pub const REVISION: u32 = 5;
 
 pub use answer::Answer;

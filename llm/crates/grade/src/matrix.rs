@@ -39,15 +39,12 @@ pub(super) fn sum(terms: Vec<(Sign, Node)>, budget: &mut Budget) -> Result<Node,
     if others.iter().any(|rows| shape(rows) != shape(first)) {
         return mismatch();
     }
-    let cell = |i: usize, j: usize, budget: &mut Budget| {
-        let parts = terms.iter().filter_map(|(sign, n)| match n {
-            Node::Matrix(rows) => Some((*sign, rows[i][j].clone())),
-            _ => None,
-        });
-        entry(Node::Sum(parts.collect()), budget)
-    };
     let (height, width) = shape(first);
-    table(height, width, |i, j| cell(i, j, budget)).map(Node::Matrix)
+    let cell = |i: usize, j: usize| {
+        let parts = terms.iter().zip(rows.iter().flatten());
+        entry(Node::Sum(parts.map(|((sign, _), rows)| (*sign, rows[i][j].clone())).collect()), budget)
+    };
+    table(height, width, cell).map(Node::Matrix)
 }
 
 fn table(
@@ -104,20 +101,16 @@ fn times(left: &Rows, right: &Rows, budget: &mut Budget) -> Result<Rows, Reason>
 
 /// A power; of a matrix the whole ones that are small, and the transpose.
 pub(super) fn power(base: Node, exponent: Node, budget: &mut Budget) -> Result<Node, Reason> {
-    let Node::Matrix(rows) = &base else { return Ok(Node::Power(Box::new(base), Box::new(exponent))) };
-    if matches!(&exponent, Node::Symbol(name) if name == "T" || name == "top") {
-        return table(rows[0].len(), rows.len(), |i, j| Ok(rows[j][i].clone())).map(Node::Matrix);
-    }
-    match exponent.as_integer().and_then(|n| usize::try_from(n).ok()) {
-        Some(n @ 1..=MOST) => {
-            let mut product = rows.clone();
-            for _ in 1..n {
-                product = times(&product, rows, budget)?;
-            }
-            Ok(Node::Matrix(product))
+    if let Node::Matrix(rows) = &base {
+        if matches!(&exponent, Node::Symbol(name) if name == "T" || name == "top") {
+            return table(rows[0].len(), rows.len(), |i, j| Ok(rows[j][i].clone())).map(Node::Matrix);
         }
-        _ => Ok(Node::Power(Box::new(base), Box::new(exponent))),
+        if let Some(n @ 1..=MOST) = exponent.as_integer().and_then(|n| usize::try_from(n).ok()) {
+            let power = (1..n).try_fold(rows.clone(), |product, _| times(&product, rows, budget));
+            return power.map(Node::Matrix);
+        }
     }
+    Ok(Node::Power(Box::new(base), Box::new(exponent)))
 }
 
 /// The determinant, by expansion along the first row: a sum that is still to be added up.

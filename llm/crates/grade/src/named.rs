@@ -37,35 +37,15 @@ macro_rules! named {
 }
 pub(crate) use named;
 
-/// Declares an enum and a function that finds a variant of it by its name in the code.
+/// Declares an enum and a function that finds a variant without a value by its name in the code.
 macro_rules! coded {
-    ($(#[$on:meta])* $type:ident by $find:ident: $($name:ident)+) => {
+    ($(#[$on:meta])* $type:ident by $find:ident: $($name:ident)+ $(; $($more:tt)+)?) => {
         $(#[$on])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum $type {
             $($name,)+
+            $($($more)+)?
         }
-        crate::named::find! { $find $type: $($name)+ }
-    };
-}
-pub(crate) use coded;
 
-/// Declares an enum of which `plain` finds the variants without a value by their names.
-macro_rules! tokens {
-    ($(#[$on:meta])* $type:ident by $find:ident: $($name:ident)+; $($more:tt)+) => {
-        $(#[$on])*
-        #[derive(Clone, Debug, PartialEq)]
-        pub(crate) enum $type {
-            $($name,)+
-            $($more)+
-        }
-        crate::named::find! { $find $type: $($name)+ }
-    };
-}
-pub(crate) use tokens;
-
-macro_rules! find {
-    ($find:ident $type:ident: $($name:ident)+) => {
         pub(crate) fn $find(name: &str) -> Option<$type> {
             match name {
                 $(stringify!($name) => Some($type::$name),)+
@@ -74,4 +54,4 @@ macro_rules! find {
         }
     };
 }
-pub(crate) use find;
+pub(crate) use coded;

@@ -16,17 +16,20 @@ pub(super) enum Sign {
 }
 
 coded! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     /// The sign between two sides; `About` is `\approx`.
     Relation by relation: Equal About Unequal Less LessOrEqual Greater GreaterOrEqual In Subset Superset SubsetOrEqual
     SupersetOrEqual Similar Parallel Perpendicular
 }
 
 coded! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     /// A connective of logic; `If` is `\to` and `\implies`.
     Logic by logic: And Or Not If Iff
 }
 
 coded! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     /// A function. `Ln` is the natural logarithm and `Log` that to base 10, or to a base given as the second argument;
     /// `Root` is the root of the first argument, of the order of the second.
     Function by function: Sin Cos Tan Cot Sec Csc Arcsin Arccos Arctan Arccot Sinh Cosh Tanh Ln Log Exp Abs Floor Ceil
@@ -203,10 +206,8 @@ impl Node {
     }
 
     pub(super) fn has_double_sign(&self) -> bool {
-        self.any(&|n| match n {
-            Node::Sum(terms) => terms.iter().any(|(s, _)| matches!(s, Sign::PlusMinus | Sign::MinusPlus)),
-            _ => false,
-        })
+        let double = |(sign, _): &(Sign, Node)| matches!(sign, Sign::PlusMinus | Sign::MinusPlus);
+        self.any(&|n| matches!(n, Node::Sum(terms) if terms.iter().any(double)))
     }
 
     pub(super) fn has_symbols(&self) -> bool {
@@ -229,11 +230,8 @@ impl Node {
 
     /// The values of double signs, or the tree itself.
     pub(super) fn of_both_signs(&self) -> Vec<Node> {
-        if self.has_double_sign() {
-            vec![self.with_signs(true), self.with_signs(false)]
-        } else {
-            vec![self.clone()]
-        }
+        let both = || [true, false].map(|upper| self.with_signs(upper)).to_vec();
+        if self.has_double_sign() { both() } else { vec![self.clone()] }
     }
 
     /// Renames a symbol.
@@ -267,18 +265,25 @@ impl Node {
 
     /// The letters of a product of nothing but letters, in their order: `ABC`.
     pub(super) fn letters(&self) -> Option<Vec<&str>> {
-        let Node::Product(factors) = self else { return None };
-        let mut all = Vec::with_capacity(factors.len());
-        for (divides, factor) in factors {
-            all.push(match factor {
-                _ if *divides => return None,
-                Node::Euler => "e",
-                Node::Imaginary => "i",
-                Node::Symbol(name) if !name.contains([' ', '(']) => name.as_str(),
-                _ => return None,
-            });
+        fn letter((divides, factor): &(bool, Node)) -> Option<&str> {
+            match factor {
+                _ if *divides => None,
+                Node::Euler => Some("e"),
+                Node::Imaginary => Some("i"),
+                Node::Symbol(name) if !name.contains([' ', '(']) => Some(name),
+                _ => None,
+            }
         }
+        let Node::Product(factors) = self else { return None };
+        let all: Vec<&str> = factors.iter().map(letter).collect::<Option<_>>()?;
         (all.len() > 1).then_some(all)
+    }
+
+    /// The whole numbers above and below the bar of a fraction.
+    pub(super) fn fraction(&self) -> Option<(&BigInt, &BigInt)> {
+        let Node::Product(factors) = self else { return None };
+        let [(false, top), (true, bottom)] = &factors[..] else { return None };
+        top.as_integer().zip(bottom.as_integer())
     }
 
     pub(super) fn minus(&self, other: &Node) -> Node {

@@ -1,9 +1,8 @@
 //! Normal forms of constants: values, as against arithmetic that is still to be done.
 //!
-//! A rational number is in normal form as an integer, a decimal, a fraction of integers that is no integer
-//! (`\frac{6}{8}`, but not `\frac{52}{2}`), a mixed number, or a decimal times a power of ten. Another constant is if
-//! no rational part of it is to be worked out (`2\sqrt{8}`, but not `2\sqrt{9}`), and if it has a sum or a function
-//! only where the reference has one.
+//! A rational number is in normal form as an integer, a decimal, a fraction that is no integer (`\frac{6}{8}`, but not
+//! `\frac{52}{2}`), a mixed number, or a decimal times a power of ten; another constant if no rational part is left to
+//! work out (`2\sqrt{8}`, but not `2\sqrt{9}`) and it has a sum or a function only where the reference has one.
 
 use num_integer::Integer as _;
 use num_traits::One;
@@ -47,14 +46,7 @@ pub(super) fn is_compound(node: &Node) -> bool {
         Node::Number(_) | Node::Numeral(..) | Node::Symbol(_) | Node::Words(_) | Node::Time(_) => false,
         Node::Pi | Node::Euler | Node::Imaginary | Node::Infinity => false,
         Node::Sum(terms) if terms.len() == 1 => is_compound(&terms[0].1),
-        Node::Product(factors) => match &factors[..] {
-            [(false, top), (true, bottom)] => match (top.as_integer(), bottom.as_integer()) {
-                (Some(top), Some(bottom)) => !top.gcd(bottom).is_one(),
-                _ => true,
-            },
-            _ => true,
-        },
-        _ => true,
+        _ => node.fraction().is_none_or(|(top, bottom)| !top.gcd(bottom).is_one()),
     }
 }
 
@@ -89,15 +81,11 @@ fn constant(node: &Node, form: &mut Form, budget: &mut Budget) {
             form.sum |= terms.len() > 1;
         }
         Node::Product(factors) => {
-            let side = |below: bool| {
-                factors
-                    .iter()
-                    .filter(move |(divides, _)| *divides == below)
-                    .map(|(_, n)| n)
-                    .collect::<Vec<_>>()
-            };
+            let (below, above): (Vec<_>, Vec<_>) = factors.iter().partition(|(divides, _)| *divides);
+            let mut side =
+                |side: Vec<&(bool, Node)>| several(&side.into_iter().map(|f| &f.1).collect::<Vec<_>>());
             let roots = factors.iter().filter(|(_, n)| matches!(n, Node::Call(Function::Root, _))).count();
-            form.undone |= several(&side(false)) || several(&side(true)) || roots > 1;
+            form.undone |= side(above) || side(below) || roots > 1;
         }
         Node::Call(function, _) => form.call |= *function != Function::Root,
         Node::Power(base, exponent) => {
@@ -117,12 +105,8 @@ fn is_rational_form(node: &Node) -> bool {
         Node::Sum(terms) => terms.len() == 1 && is_rational_form(&terms[0].1),
         Node::Percent(inner) | Node::Unit(inner, _) => is_rational_form(inner),
         Node::Product(factors) => match &factors[..] {
-            [(false, top), (true, bottom)] => match (top.as_integer(), bottom.as_integer()) {
-                (Some(top), Some(bottom)) => !top.is_multiple_of(bottom),
-                _ => false,
-            },
-            [(false, mantissa), (false, power)] => matches!(mantissa, Node::Number(_)) && ten(power),
-            _ => false,
+            [(false, Node::Number(_)), (false, power)] => ten(power),
+            _ => node.fraction().is_some_and(|(top, bottom)| !top.is_multiple_of(bottom)),
         },
         power => ten(power),
     }

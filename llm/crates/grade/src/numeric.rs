@@ -42,17 +42,16 @@ impl EvaluationPoint {
 
     fn symbol(self, name: &str) -> Ball {
         let h = hash(name, self.seed.wrapping_add(101));
-        let fraction = (h >> 12) as f64 / (1u64 << 52) as f64;
-        let whole = name.starts_with(['k', 'm', 'n', 'N']);
+        let real = 0.5 + 2.5 * ((h >> 12) as f64 / (1u64 << 52) as f64);
+        let whole = (1 + h % 12) as f64;
         let value = match self.symbols {
-            Symbols::ByName if whole => (1 + h % 12) as f64,
-            Symbols::Positive => 0.5 + 2.5 * fraction,
+            Symbols::Positive => real,
             // Names such as r_0 are of constants.
-            Symbols::Signed if name.ends_with("_0") => 0.5 + 2.5 * fraction,
-            Symbols::Signed | Symbols::Complex | Symbols::ByName => {
-                (0.5 + 2.5 * fraction) * if h & 1 == 0 { 1.0 } else { -1.0 }
-            }
-            Symbols::Whole => (1 + h % 12) as f64,
+            Symbols::Signed if name.ends_with("_0") => real,
+            Symbols::Whole => whole,
+            Symbols::ByName if name.starts_with(['k', 'm', 'n', 'N']) => whole,
+            _ if h & 1 == 0 => real,
+            _ => -real,
         };
         match self.symbols {
             Symbols::Complex if is_complex(name) => Ball::complex(value, 1.25 - value, self.precision),
@@ -76,22 +75,15 @@ impl EvaluationPoint {
                 let right = Ball::float(180.0, p).inverse(p)?;
                 self.value(inner, budget)?.times(&Ball::pi(p)?, p)?.times(&right, p)
             }
-            Node::Sum(terms) => {
-                let mut sum = Ball::float(0.0, p);
-                for (sign, term) in terms {
-                    let value = self.value(term, budget)?;
-                    let value = if *sign == Sign::Minus { value.negated() } else { value };
-                    sum = sum.plus(&value, p)?;
-                }
-                Ok(sum)
-            }
+            Node::Sum(terms) => terms.iter().try_fold(Ball::float(0.0, p), |sum, (sign, term)| {
+                let value = self.value(term, budget)?;
+                sum.plus(&if *sign == Sign::Minus { value.negated() } else { value }, p)
+            }),
             Node::Product(factors) => {
-                let mut product = Ball::float(1.0, p);
-                for (divides, factor) in factors {
+                factors.iter().try_fold(Ball::float(1.0, p), |product, (divides, factor)| {
                     let value = self.value(factor, budget)?;
-                    product = product.times(&if *divides { value.inverse(p)? } else { value }, p)?;
-                }
-                Ok(product)
+                    product.times(&if *divides { value.inverse(p)? } else { value }, p)
+                })
             }
             Node::Power(base, exponent) => self.power(base, exponent, budget),
             Node::Call(function, arguments) => self.call(*function, arguments, budget),
@@ -139,10 +131,9 @@ impl EvaluationPoint {
     fn call(self, function: Function, arguments: &[Node], budget: &mut Budget) -> Result<Ball, Reason> {
         let p = self.precision;
         budget.spend(p as u64)?;
-        let mut values = Vec::with_capacity(arguments.len());
-        for argument in arguments {
-            values.push(self.value(argument, budget)?);
-        }
+        let values: Result<Vec<Ball>, Reason> =
+            arguments.iter().map(|part| self.value(part, budget)).collect();
+        let values = values?;
         let x = &values[0];
         budget.spend(steps(x, p))?;
         match function {
@@ -154,7 +145,7 @@ impl EvaluationPoint {
             Function::Arctan => x.arctan(p),
             Function::Arccot => right_angle_less(&x.arctan(p)?, p),
             Function::Sinh | Function::Cosh | Function::Tanh => {
-                by_cosine_and_sine(function, hyperbolic(x, p)?, p)
+                by_cosine_and_sine(function, x.cosh_sinh(p)?, p)
             }
             Function::Ln => x.ln(p),
             Function::Log => {
@@ -224,22 +215,11 @@ fn by_cosine_and_sine(function: Function, (cos, sin): (Ball, Ball), p: usize) ->
     }
 }
 
-fn hyperbolic(x: &Ball, p: usize) -> Result<(Ball, Ball), Reason> {
-    let (up, down, half) = (x.exp(p)?, x.negated().exp(p)?, Ball::float(0.5, p));
-    Ok((up.plus(&down, p)?.times(&half, p)?, up.minus(&down, p)?.times(&half, p)?))
-}
-
 fn extreme(function: Function, values: &[Ball], p: usize) -> Result<Ball, Reason> {
-    let mut best = values[0].clone();
-    for value in &values[1..] {
-        let Some(less) = value.minus(&best, p)?.is_negative() else {
-            return undefined("the largest of complex numbers");
-        };
-        if less == (function == Function::Min) {
-            best = value.clone();
-        }
-    }
-    Ok(best)
+    values[1..].iter().try_fold(values[0].clone(), |best, value| match value.minus(&best, p)?.is_negative() {
+        Some(less) => Ok(if less == (function == Function::Min) { value.clone() } else { best }),
+        None => undefined("the largest of complex numbers"),
+    })
 }
 
 fn of_whole_numbers(
@@ -248,17 +228,14 @@ fn of_whole_numbers(
     p: usize,
     budget: &mut Budget,
 ) -> Result<Ball, Reason> {
-    let mut exact = Vec::with_capacity(values.len());
-    for value in values {
-        let (n, true) = value.floor(p)? else {
-            return undefined("a function of whole numbers of what is not whole");
-        };
-        exact.push(BigRational::from_integer(n.into()));
-    }
-    match exact::apply(function, &exact, budget)? {
-        Some(value) => Ball::rational(&value, p),
-        None => Err(Reason::TooLarge("a factorial or binomial coefficient".into())),
-    }
+    let exact = |value: &Ball| match value.floor(p)? {
+        (n, true) => Ok(BigRational::from_integer(n.into())),
+        _ => undefined("a function of whole numbers of what is not whole"),
+    };
+    let values: Vec<BigRational> = values.iter().map(exact).collect::<Result<_, _>>()?;
+    let too_large = || Reason::TooLarge("a factorial or binomial coefficient".into());
+    let value = exact::apply(function, &values, budget).map_err(|reason| reason.unwrap_or_else(too_large))?;
+    Ball::rational(&value, p)
 }
 
 #[cfg(test)]

@@ -4,8 +4,7 @@
 const LETTERS: [[&str; 8]; 2] =
     [["a", "b", "c", "d", "e", "f", "g", "h"], ["i", "ii", "iii", "iv", "v", "vi", "vii", "viii"]];
 
-/// The text with an assignment for each part; `None` for a text that does not begin with the letter of the first part
-/// and has a second.
+/// The text with an assignment for each part; `None` if it does not begin with the first part or has no second.
 pub(super) fn assigned(text: &str) -> Option<String> {
     let text = text.replace("\\ ", " ");
     LETTERS.iter().find_map(|letters| by(&text, letters))

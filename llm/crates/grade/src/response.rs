@@ -17,8 +17,7 @@ pub struct Response<'a> {
     /// The text of the problem: what stands in it and is more than a number is no answer, unless it is spelled as the
     /// reference is.
     pub problem: Option<&'a str>,
-    /// True if it was cut off at a limit of length: [`Extraction::Free`](super::Extraction::Free) then reads marked
-    /// answers only.
+    /// True if it was cut off at a limit: [`Extraction::Free`](super::Extraction::Free) then reads only marked answers.
     pub cut_off: bool,
 }
 
@@ -75,24 +74,15 @@ pub(super) fn squeezed(text: &str) -> String {
 fn spaced(text: &str) -> String {
     let blank = |c: char| c.is_whitespace() || matches!(c, '$' | '~');
     let mut out: String = text.chars().map(|c| if blank(c) { ' ' } else { c }).collect();
-    for joint in ["\\left", "\\right", "\\!"] {
-        out = out.replace(joint, "");
-    }
-    for layout in ["\\,", "\\;", "\\quad", "\\(", "\\)", "\\[", "\\]"] {
-        out = out.replace(layout, " ");
-    }
-    for (spelling, sign) in [
-        ("\\dfrac", "\\frac"),
-        ("\\tfrac", "\\frac"),
-        ("\\times", "*"),
-        ("\\cdot", "*"),
-        ("×", "*"),
-        ("·", "*"),
-        ("−", "-"),
-        ("\\div", "/"),
-        ("÷", "/"),
+    for (sign, spellings) in [
+        ("", r"\left|\right|\!"),
+        (" ", r"\,|\;|\quad|\(|\)|\[|\]"),
+        ("\\frac", r"\dfrac|\tfrac"),
+        ("*", r"\times|\cdot|×|·"),
+        ("-", "−"),
+        ("/", r"\div|÷"),
     ] {
-        out = out.replace(spelling, sign);
+        out = spellings.split('|').fold(out, |out, spelling| out.replace(spelling, sign));
     }
     out
 }

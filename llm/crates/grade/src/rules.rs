@@ -189,8 +189,7 @@ impl Rules {
         Rule::ALL.iter().copied().filter(move |rule| self.has(*rule))
     }
 
-    /// Reads `strict`, `lenient`, and changes to them: `strict,+unit_converted,-six_digits`. Changes alone are
-    /// changes to `strict`.
+    /// Reads `strict`, `lenient`, and changes to them, or to `strict`: `strict,+unit_converted,-six_digits`.
     ///
     /// ```
     /// use grpo_lambda_grade::{Rule, Rules};
@@ -231,10 +230,8 @@ impl Rules {
 /// The names with commas between them.
 impl fmt::Display for Rules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, rule) in self.iter().enumerate() {
-            write!(f, "{}{}", if i > 0 { ", " } else { "" }, rule.name())?;
-        }
-        Ok(())
+        let names: Vec<&str> = self.iter().map(Rule::name).collect();
+        f.write_str(&names.join(", "))
     }
 }
 

@@ -1,5 +1,4 @@
-//! Comparison of two expressions by value: exactly if that is simple, then at random whole numbers, then to many
-//! digits.
+//! Comparison of two expressions by value: exactly, or else at random whole numbers, or else to many digits.
 
 use num_bigint::BigInt;
 use num_rational::BigRational;
@@ -91,15 +90,8 @@ fn replaced(
 ) -> Result<Node, Reason> {
     budget.spend(1)?;
     let mut out = node.clone();
-    let mut failed = None;
     for part in out.parts_mut() {
-        match replaced(part, multiplies, known, budget) {
-            Ok(new) => *part = new,
-            Err(reason) => failed = Some(reason),
-        }
-    }
-    if let Some(reason) = failed {
-        return Err(reason);
+        *part = replaced(part, multiplies, known, budget)?;
     }
     let Node::Apply(name, arguments) = &out else { return Ok(out) };
     if let (true, [one @ Node::Sum(_)]) = (multiplies(name), &arguments[..]) {
@@ -123,15 +115,13 @@ fn replaced(
 
 /// The sign of an infinite value.
 fn infinity(node: &Node) -> Option<bool> {
-    match node {
-        Node::Infinity => Some(true),
-        Node::Sum(terms) => match &terms[..] {
-            [(Sign::Plus, Node::Infinity)] => Some(true),
-            [(Sign::Minus, Node::Infinity)] => Some(false),
-            _ => None,
-        },
-        _ => None,
-    }
+    let terms = match node {
+        Node::Infinity => return Some(true),
+        Node::Sum(terms) => &terms[..],
+        _ => &[],
+    };
+    let [(sign @ (Sign::Plus | Sign::Minus), Node::Infinity)] = terms else { return None };
+    Some(*sign == Sign::Plus)
 }
 
 /// The precision of a written decimal.
@@ -271,10 +261,7 @@ fn at_whole_numbers(a: &Node, b: &Node, bits: u32, budget: &mut Budget) -> Resul
         }
     }
     budget.spend(part - spare.left)?;
-    match pole.filter(|_| values.is_empty()) {
-        Some(reason) => Err(reason),
-        None => Ok(Some(values)),
-    }
+    pole.filter(|_| values.is_empty()).map_or(Ok(Some(values)), Err)
 }
 
 /// True if symbols, pi and e are joined by arithmetic and whole powers alone.
@@ -287,11 +274,7 @@ fn is_rational(node: &Node, budget: &mut Budget) -> Result<bool, Reason> {
                 !has_letters(exponent) && exact::rational(exponent, budget)?.is_some_and(|n| n.is_integer());
             whole && is_rational(base, budget)?
         }
-        _ => {
-            let all: Result<Vec<bool>, Reason> =
-                node.children().into_iter().map(|part| is_rational(part, budget)).collect();
-            all?.into_iter().all(|rational| rational)
-        }
+        _ => node.children().into_iter().try_fold(true, |all, part| Ok(is_rational(part, budget)? && all))?,
     })
 }
 
@@ -315,8 +298,7 @@ fn with_whole_numbers(node: &Node, bits: u32, seed: u64) -> Node {
 
 fn constants(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     for precision in [GLANCE, PRECISION[0]] {
-        let place = EvaluationPoint::constant(precision);
-        if !place.value(a, budget)?.minus(&place.value(b, budget)?, precision)?.may_be_zero() {
+        if !difference(a, b, precision, budget)?.may_be_zero() {
             return Ok(false);
         }
     }
@@ -400,21 +382,17 @@ fn is_real(node: &Node, place: EvaluationPoint, budget: &mut Budget) -> Result<b
             return Ok(false);
         }
     }
-    for part in node.children() {
-        if !is_real(part, place, budget)? {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+    node.children().into_iter().try_fold(true, |all, part| Ok(all && is_real(part, place, budget)?))
 }
 
-/// The values of symbols: whole numbers in functions of whole numbers, both signs if a sign matters, complex numbers
-/// for the z of `|z|`.
+/// The values of symbols: whole in functions of whole numbers, of both signs if a sign matters, complex for z in `|z|`.
 fn domain(nodes: &[&Node]) -> Symbols {
     let any = |list: &[Function]| {
         nodes.iter().any(|n| n.any(&|n| matches!(n, Node::Call(f, _) if list.contains(f))))
     };
     use Function::{Abs, Binomial, Ceil, Factorial, Floor, Gcd, Lcm, Max, Min};
+    let complex = |n: &Node| matches!(n, Node::Symbol(name) if is_complex(name));
+    let is_modulus = |n: &Node| matches!(n, Node::Call(Abs, _)) && n.any(&complex);
     if any(&[Factorial, Binomial, Gcd, Lcm]) {
         Symbols::Whole
     } else if any(&[Floor, Ceil]) {
@@ -426,12 +404,6 @@ fn domain(nodes: &[&Node]) -> Symbols {
     } else {
         Symbols::Positive
     }
-}
-
-/// `|z|`
-fn is_modulus(node: &Node) -> bool {
-    matches!(node, Node::Call(Function::Abs, _))
-        && node.any(&|n| matches!(n, Node::Symbol(name) if is_complex(name)))
 }
 
 /// Tries points of the domain of `nodes` until `found` says yes or enough of them have said no.
@@ -490,12 +462,9 @@ pub(super) fn proportional(a: &Node, b: &Node, positive: bool, budget: &mut Budg
 /// True if `a < b`. Errors if one of them is not a real constant.
 pub(super) fn less(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     match (infinity(a), infinity(b)) {
-        (Some(x), Some(y)) => return Ok(!x && y),
-        (Some(x), None) => return Ok(!x),
-        (None, Some(y)) => return Ok(y),
-        (None, None) => {}
+        (None, None) => difference(a, b, PRECISION[0], budget)?
+            .is_negative()
+            .ok_or_else(|| Reason::Undefined("an order of complex numbers".into())),
+        (x, y) => Ok(x != Some(true) && y != Some(false)),
     }
-    difference(a, b, PRECISION[0], budget)?
-        .is_negative()
-        .ok_or_else(|| Reason::Undefined("an order of complex numbers".into()))
 }

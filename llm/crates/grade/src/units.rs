@@ -46,8 +46,7 @@ fn entry(word: &str) -> Option<&'static Entry> {
     UNITS.iter().find(|entry| entry.names.contains(&word))
 }
 
-/// The canonical name of a unit in text: singular, without its power. A symbol keeps its case (`mW` is no `MW`, `g` no
-/// `G`); a word does not.
+/// The canonical, singular name of a unit without its power. A symbol keeps its case (`mW`, `MW`), a word does not.
 pub(super) fn canonical(word: &str) -> Option<&'static str> {
     let symbol = word.len() < 2 || word.len() < 4 && word.starts_with('M');
     let folded = || entry(&word.to_lowercase()).filter(|_| !symbol);
@@ -65,18 +64,14 @@ pub(super) enum Unit {
 
 /// Words after a number that change it or judge it.
 const CHANGES: &str = "squared|cubed|factorial|root|roots|inverse|reciprocal|doubled|doubles|halved|tripled|\
-    fails|failed|twice|half|halves|tens|gross|\
-    dozen|dozens|score|choose|power|powers|mod|modulo|not|no|never|none|wrong|incorrect|false|invalid|least|\
-    most|minimum|maximum|min|\
-    max|maybe|perhaps|possibly|unknown|ignored|unless|except|excluding|cannot|can't|isn't|impossible|if|\
-    than|too|guess|negative|\
-    minus|plus|times|is|are|was|be|should|would|more|less|fewer|under|over|above|below|between|early|late|\
-    conjugate|squares|cubes|backwards|\
-    forwards|upwards|downwards|always|sometimes";
+    fails|failed|twice|half|halves|tens|gross|dozen|dozens|score|choose|power|powers|mod|modulo|not|no|\
+    never|none|wrong|incorrect|false|invalid|least|most|minimum|maximum|min|max|maybe|perhaps|possibly|\
+    unknown|ignored|unless|except|excluding|cannot|can't|isn't|impossible|if|than|too|guess|negative|minus|\
+    plus|times|is|are|was|be|should|would|more|less|fewer|under|over|above|below|between|early|late|\
+    conjugate|squares|cubes|backwards|forwards|upwards|downwards|always|sometimes";
 
 impl Unit {
-    /// True if the words say nothing of the value, so that a side without them says the same; with `any`, whatever
-    /// noun they are.
+    /// True if the words say nothing of the value and may be missing on one side; with `any`, whatever noun they are.
     pub(super) fn is_silent(&self, any: bool) -> bool {
         let Unit::Noun(words) = self else { return true };
         let all = || words.split(' ').filter(|word| !word.is_empty());
@@ -94,13 +89,8 @@ impl Unit {
     /// `apples` and `red apples`; `nautical miles` are other miles.
     pub(super) fn is_same(&self, other: &Unit) -> bool {
         let (Unit::Measure(a) | Unit::Noun(a), Unit::Measure(b) | Unit::Noun(b)) = (self, other);
-        let one = |text: &str| {
-            text.replace('/', " per ")
-                .split(' ')
-                .map(|word| canonical(word).unwrap_or(singular(word)).to_owned())
-                .collect::<Vec<_>>()
-        };
-        let (a, b) = (one(a), one(b));
+        let name = |word: &str| canonical(word).unwrap_or(singular(word)).to_owned();
+        let [a, b] = [a, b].map(|text| text.replace('/', " per ").split(' ').map(name).collect::<Vec<_>>());
         if let (Unit::Measure(_), Unit::Measure(_)) = (self, other) {
             return a == b;
         }
@@ -131,14 +121,10 @@ pub(super) struct Measure {
 pub(super) fn measure(units: &str) -> Option<Measure> {
     let mut total = Measure { dimension: [0; 9], factor: BigRational::one() };
     let mut divides = false;
-    let mut word = String::new();
-    for c in units.chars().chain(std::iter::once(' ')) {
-        if c != ' ' && c != '/' {
-            word.push(c);
-            continue;
-        }
+    for part in units.split_inclusive([' ', '/']) {
+        let word = part.trim_end_matches([' ', '/']);
         if !word.is_empty() {
-            let (name, power) = word.split_once('^').unwrap_or((&word, "1"));
+            let (name, power) = word.split_once('^').unwrap_or((word, "1"));
             let power: i8 = power.parse().ok().filter(|p: &i8| p.abs() <= 6)?;
             let unit = entry(name)?.measure.as_ref()?;
             let power = if divides { -power } else { power };
@@ -146,9 +132,8 @@ pub(super) fn measure(units: &str) -> Option<Measure> {
                 *sum = sum.checked_add(exponent.checked_mul(power)?)?;
             }
             total.factor *= Pow::pow(&unit.factor, i32::from(power));
-            word.clear();
         }
-        divides = c == '/';
+        divides = part.ends_with('/');
     }
     Some(total)
 }
@@ -171,8 +156,7 @@ pub(super) fn is_plain_unit(word: &str) -> bool {
         && (canonical(word).is_some() || is_among(&lower, COUNTED))
 }
 
-/// True if letters after a number read as a noun and not as variables: a word of some length with vowels, not in
-/// alphabetical order.
+/// True if letters after a number are a noun and no variables: a longer word with vowels, not in alphabetical order.
 pub(super) fn may_be_counted(word: &str) -> bool {
     let lower = word.to_ascii_lowercase();
     let vowels = lower.bytes().filter(|b| b"aeiouy".contains(b)).count();

@@ -92,8 +92,7 @@ impl Verdict {
         self.rules.minus(Rules::STRICT)
     }
 
-    /// The reward: 1 for the right answer, 0 for a wrong one and for giving none. `None` if this grader cannot read
-    /// the answer.
+    /// The reward: 1 for the right answer, 0 for a wrong one or none. `None` if this grader cannot read the answer.
     ///
     /// A caller must count such a response and leave it out of its group's statistics, not score it 0: the grader may
     /// be at fault.

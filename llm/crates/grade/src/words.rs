@@ -5,6 +5,11 @@ pub(super) fn is_among(text: &str, list: &str) -> bool {
     list.split('|').any(|one| one == text)
 }
 
+/// The longest pieces of a text that are made of such characters.
+pub(super) fn parts(text: &str, keep: impl Fn(char) -> bool) -> impl DoubleEndedIterator<Item = &str> {
+    text.split(move |c| !keep(c)).filter(|part| !part.is_empty())
+}
+
 /// A word that joins the parts of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Connective {
@@ -17,11 +22,8 @@ pub(super) fn connective(word: &str) -> Option<Connective> {
     const AND: &str = "and|y|und|et|e|и|и также|和|与|及|と|और|و|en";
     const OR: &str = "or|oder|ou|o|или|或|或者|または|या|أو|или же|either";
     // One letter of plain Latin text is a variable.
-    let letter = word.len() == 1;
-    if !letter && (is_among(word, AND) || word.eq_ignore_ascii_case("and")) {
-        return Some(Connective::And);
-    }
-    (!letter && (is_among(word, OR) || word.eq_ignore_ascii_case("or"))).then_some(Connective::Or)
+    let is = |list, plain| word.len() > 1 && (is_among(word, list) || word.eq_ignore_ascii_case(plain));
+    if is(AND, "and") { Some(Connective::And) } else { is(OR, "or").then_some(Connective::Or) }
 }
 
 /// True for a word that joins two pieces of mathematics, between which one letter is no variable.
@@ -59,8 +61,7 @@ pub(super) fn number_word(text: &str) -> Option<u32> {
     Some((place(TENS, tens)? + 2) * 10 + place(SMALL, ones).filter(|n| *n < 10)?)
 }
 
-/// The digits of a number in English words at the beginning of a text, and the bytes that it takes: `twenty-one`,
-/// `two thirds`. The pronoun "one" is none.
+/// The digits of a number in words that begins a text, and its bytes: `twenty-one`, `two thirds`, but not "one".
 pub(super) fn numeral(text: &str) -> Option<(String, usize)> {
     const PARTS: &str = "half third quarter fifth sixth seventh eighth ninth tenth";
     let (mut said, mut end, mut found) = (String::new(), 0, None);
@@ -137,25 +138,18 @@ pub(super) fn is_date(text: &str) -> bool {
     let number = |word: &str| word.bytes().all(|b| b.is_ascii_digit());
     let words: Vec<&str> = text.split(' ').collect();
     let named = words.iter().filter(|word| is_among(word, MONTHS)).count() == 1;
-    let rest = words.iter().filter(|word| !is_among(word, MONTHS));
-    words.len() > 1
-        && (named && rest.clone().all(|word| number(word))
-            || words.len() == 3 && rest.clone().all(|word| number(word)))
+    let mut rest = words.iter().filter(|word| !is_among(word, MONTHS));
+    words.len() > 1 && (named || words.len() == 3) && rest.all(|word| number(word))
 }
 
-/// True if two texts that are the same words in lower case are words, and no symbols whose case tells them apart:
-/// `East` and `east`, but not `kT` and `KT`.
+/// True if texts of the same words in lower case are words and no symbols: `East` and `east`, but not `kT` and `KT`.
 pub(super) fn folds(a: &str, b: &str) -> bool {
     let words = |text: &str| {
         let commands = text.split('\\').enumerate().map(|(i, part)| {
             if i > 0 { part.trim_start_matches(|c: char| c.is_ascii_alphabetic()) } else { part }
         });
         let plain = commands.collect::<Vec<_>>().join(" ");
-        plain
-            .split(|c: char| !c.is_alphabetic())
-            .filter(|w| !w.is_empty())
-            .map(str::to_owned)
-            .collect::<Vec<_>>()
+        parts(&plain, char::is_alphabetic).map(str::to_owned).collect::<Vec<_>>()
     };
     let upper = |word: &str| word.chars().all(char::is_uppercase);
     let plain = |word: &str| word.chars().skip(1).all(char::is_lowercase) || upper(word);
@@ -171,12 +165,6 @@ pub(super) fn folds(a: &str, b: &str) -> bool {
 
 /// The spelling by which texts are compared: lower case, words and numbers with one blank between them.
 pub(super) fn canonical(text: &str) -> String {
-    let mut out = String::new();
-    for word in text.split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty()) {
-        if !out.is_empty() {
-            out.push(' ');
-        }
-        out.extend(word.chars().flat_map(char::to_lowercase));
-    }
-    out
+    let lower = |word: &str| word.chars().flat_map(char::to_lowercase).collect::<String>();
+    parts(text, char::is_alphanumeric).map(lower).collect::<Vec<_>>().join(" ")
 }

@@ -100,15 +100,10 @@ fn special(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool>, Reas
     if let (Node::Group('p', x, _), Node::Group('p', y, _)) = (a, b) {
         return in_order(x, y, budget).map(Some);
     }
-    let tuple = match (a, b) {
-        (Node::Group(open, items, close), other) | (other, Node::Group(open, items, close)) => {
-            // Two ends in brackets of which one is square are an interval.
-            let tuple = (*open, *close) == ('(', ')') || (*open, *close) == ('[', ']') && items.len() > 2;
-            tuple.then_some((items, other))
-        }
-        _ => None,
-    };
-    if let Some((items, other)) = tuple {
+    // Two ends in brackets of which one is square are an interval.
+    if let (Node::Group(open, items, close), other) | (other, Node::Group(open, items, close)) = (a, b)
+        && ((*open, *close) == ('(', ')') || (*open, *close) == ('[', ']') && items.len() > 2)
+    {
         // A pair in brackets next to a list of two values would be a point or an interval.
         let pair = items.len() == 2 && matches!(a, Node::List(_)) && names::assignments(a).is_none();
         return if pair { Ok(None) } else { in_tuple(items, other, budget) };

@@ -9,19 +9,16 @@ mod tests;
 
 use super::budget::Budget;
 use super::inequality::{is_described, subject};
-use super::interval;
 use super::kind::Kind;
 use super::node::{Clock, Logic, Node, Relation};
 use super::rules::Rule;
-use super::scalar;
 use super::units::{Unit, is_percent, measure};
 use super::verdict::Reason;
-use super::words;
+use super::{interval, scalar, words};
 
 /// True if two answers are the same. Errors if that cannot be found out. `budget` notes the rules that this took.
 ///
-/// Answers of two kinds are the same only by a rule that works on both, unless both are values that arithmetic
-/// compares.
+/// Answers of two kinds are the same only by a rule that works on both, or by arithmetic if both are values.
 pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     // Letters that are units next to a value with one: `5m` and `5\text{ m}`.
     if let (Node::Unit(_, Unit::Measure(_)), other) | (other, Node::Unit(_, Unit::Measure(_))) = (a, b)
@@ -114,10 +111,8 @@ fn structures(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
         | (other @ (Node::Matrix(_) | Node::Group('(', ..)), vector)
             if vector.has_symbol("vec i") || vector.has_symbol("vec j") =>
         {
-            match names::components(vector, other, budget)? {
-                Some(parts) => Ok(same(&parts, other, budget)? && budget.uses(Rule::Vector)),
-                None => Ok(false),
-            }
+            let Some(parts) = names::components(vector, other, budget)? else { return Ok(false) };
+            Ok(same(&parts, other, budget)? && budget.uses(Rule::Vector))
         }
         (Node::Group(o, x, c), Node::Group(p, y, d)) => {
             if x.len() != y.len() || (x.len() == 2 && (o, c) != (p, d)) {
@@ -170,8 +165,7 @@ fn named(text: &str, other: &Node, budget: &mut Budget) -> Result<bool, Reason> 
     }
 }
 
-/// Compares what has an order although it reads as a product: letters, and the names of figures. `None` for other
-/// answers.
+/// Compares letters and names of figures, which have an order although they read as products. `None` for other answers.
 fn in_their_order(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool>, Reason> {
     Ok(match (a, b) {
         (Node::Apply(sign, x), Node::Apply(other, y)) if sign.starts_with('\\') => {
@@ -197,10 +191,10 @@ fn in_their_order(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool
             Some(p == q && if commutes { any_order(budget)? } else { collections::in_order(x, y, budget)? })
         }
         (Node::Logic(..), _) | (_, Node::Logic(..)) => Some(false),
-        _ => match (a.letters(), b.letters()) {
-            (Some(x), Some(y)) => Some(x == y || commutes(&x) && commutes(&y) && x.iter().rev().eq(&y)),
-            _ => None,
-        },
+        _ => a
+            .letters()
+            .zip(b.letters())
+            .map(|(x, y)| x == y || commutes(&x) && commutes(&y) && x.iter().rev().eq(&y)),
     })
 }
 
@@ -247,11 +241,9 @@ fn units(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
         (Node::Unit(..), Node::Chain(..)) | (Node::Chain(..), Node::Unit(..)) => {
             relations::same(a, b, budget)
         }
-        // Some rules take the first for the reference, so that neither changes its side.
-        (Node::Unit(x, unit), y) => {
-            Ok(is_silent(unit, budget) && same(x, y, budget)? && budget.uses(Rule::UnitDropped))
-        }
-        (x, Node::Unit(y, unit)) => {
+        (Node::Unit(_, unit), _) | (_, Node::Unit(_, unit)) => {
+            // Some rules take the first for the reference, so that neither changes its side.
+            let [x, y] = [a, b].map(|node| if let Node::Unit(inner, _) = node { inner } else { node });
             Ok(is_silent(unit, budget) && same(x, y, budget)? && budget.uses(Rule::UnitDropped))
         }
         _ => Ok(false),
@@ -263,8 +255,7 @@ fn is_marked(node: &Node) -> bool {
     matches!(node, Node::Degrees(_) | Node::Percent(_) | Node::Modular(..) | Node::Ratio(_) | Node::Time(_))
 }
 
-/// True for a sign that the value with a unit has, too: `5\% \text{ of the cats}` and `5\%`, `5 \text{ degrees}` and
-/// `5^\circ`.
+/// True for a sign that the unit says, too: `5\% \text{ of the cats}` and `5\%`, `5 \text{ degrees}` and `5^\circ`.
 fn is_sign_of(sign: &Node, value: &Node, unit: &Unit) -> bool {
     match (sign, unit) {
         (Node::Degrees(_), Unit::Measure(name)) if name.starts_with("degree") => true,
@@ -320,38 +311,26 @@ fn marked(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
 
 /// Compares ratios, which are the same if one is a multiple of the other; a ratio of two is also its quotient.
 fn ratios(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
-    match (a, b) {
-        (Node::Ratio(x), Node::Ratio(y)) => {
-            if x.len() != y.len() {
-                return Ok(false);
-            }
-            // `7:00` is a time of day.
-            let zero = |n: &Node| *n == Node::integer(0);
-            if x.iter().chain(y).any(zero) {
-                return collections::in_order(x, y, budget);
-            }
-            let cross = |p: &Node, q: &Node| Node::Product(vec![(false, p.clone()), (false, q.clone())]);
-            for (p, q) in x.iter().zip(y).skip(1) {
-                if !scalar::same(&cross(&x[0], q), &cross(&y[0], p), budget)? {
-                    return Ok(false);
-                }
-            }
-            Ok(true)
+    if let (Node::Ratio(x), Node::Ratio(y)) = (a, b) {
+        // `7:00` is a time of day.
+        if x.iter().chain(y).any(|part| *part == Node::integer(0)) {
+            return collections::in_order(x, y, budget);
         }
-        (Node::Ratio(_) | Node::Time(_), other) | (other, Node::Ratio(_) | Node::Time(_)) => {
-            let parts = match if matches!(a, Node::Ratio(_) | Node::Time(_)) { a } else { b } {
-                Node::Ratio(parts) => parts.clone(),
-                Node::Time(Clock { hour, past: (minute, None), afternoon: None }) => {
-                    vec![Node::integer(i64::from(*hour)), Node::integer(i64::from(*minute))]
-                }
-                _ => return Ok(false),
-            };
-            let [top, bottom] = &parts[..] else { return Ok(false) };
-            let quotient = Node::Product(vec![(false, top.clone()), (true, bottom.clone())]);
-            Ok(budget.uses(Rule::Ratio) && other.is_expression() && scalar::same(&quotient, other, budget)?)
-        }
-        _ => Ok(false),
+        let cross = |p: &Node, q: &Node| Node::Product(vec![(false, p.clone()), (false, q.clone())]);
+        return x.iter().zip(y).skip(1).try_fold(x.len() == y.len(), |equal, (p, q)| {
+            Ok(equal && scalar::same(&cross(&x[0], q), &cross(&y[0], p), budget)?)
+        });
     }
+    let (ratio, other) = if matches!(a, Node::Ratio(_) | Node::Time(_)) { (a, b) } else { (b, a) };
+    let quotient = |top: Node, bottom: Node| Node::Product(vec![(false, top), (true, bottom)]);
+    let quotient = match ratio {
+        Node::Ratio(parts) if parts.len() == 2 => quotient(parts[0].clone(), parts[1].clone()),
+        Node::Time(Clock { hour, past: (minute, None), afternoon: None }) => {
+            quotient(Node::integer((*hour).into()), Node::integer((*minute).into()))
+        }
+        _ => return Ok(false),
+    };
+    Ok(budget.uses(Rule::Ratio) && other.is_expression() && scalar::same(&quotient, other, budget)?)
 }
 
 /// Compares two sets of reals, of which one is a union, a difference or an inequality. `None` for other answers.

@@ -1,5 +1,7 @@
 //! Names that a value may carry: of a point, of an unknown, of a parameter.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::budget::Budget;
 use crate::kind::named_point;
 use crate::node::{Function, Node, Relation, Sign};
@@ -14,8 +16,7 @@ pub(super) fn combinations(node: &Node) -> Option<Node> {
     whole.then(|| Node::Call(Function::Binomial, items.clone()))
 }
 
-/// The coordinates of a sum of unit vectors, `3\mathbf{i} - 2\mathbf{j}`, as many as the vector `other` has; `None`
-/// if it is none.
+/// The coordinates of a sum of unit vectors, `3\mathbf{i} - 2\mathbf{j}`, as many as `other` has; `None` if it is none.
 pub(super) fn components(node: &Node, other: &Node, budget: &mut Budget) -> Result<Option<Node>, Reason> {
     const UNITS: [&str; 3] = ["vec i", "vec j", "vec k"];
     let count = other.children().len();
@@ -47,9 +48,7 @@ pub(super) fn unit_in_letters(node: &Node) -> Option<Node> {
         more => Node::Product(more.to_vec()),
     };
     let mut name = String::new();
-    for (divides, factor) in letters {
-        unit_name(factor, *divides, &mut name)?;
-    }
+    unit_name(&Node::Product(letters.to_vec()), false, &mut name)?;
     crate::units::measure(name.trim())?;
     Some(Node::Unit(Box::new(value), Unit::Measure(name.trim().to_owned())))
 }
@@ -75,8 +74,7 @@ fn unit_name(node: &Node, divides: bool, name: &mut String) -> Option<()> {
     Some(())
 }
 
-/// True if a left side is a value that has been asked for and not an equation to be solved: `AB`, `f(2)`, `x + y`,
-/// `\sin x`, `\frac{dy}{dx}`, `a : b`.
+/// True if a left side was asked for, not to be solved: `AB`, `f(2)`, `x + y`, `\sin x`, `\frac{dy}{dx}`, `a : b`.
 pub(super) fn names_a_value(left: &Node) -> bool {
     match left {
         Node::Call(function, _) => *function != Function::Root,
@@ -86,10 +84,8 @@ pub(super) fn names_a_value(left: &Node) -> bool {
         Node::Group('(', items, ')') => items.iter().all(|n| matches!(n, Node::Symbol(_))),
         Node::Product(factors) => {
             let symbol = |n: &Node| matches!(n, Node::Symbol(_));
-            let function = match &factors[..] {
-                [(false, Node::Symbol(f)), (false, argument)] => !argument.has_symbol(f),
-                _ => false,
-            };
+            let function = matches!(&factors[..],
+                [(false, Node::Symbol(f)), (false, argument)] if !argument.has_symbol(f));
             let letters = factors.iter().all(|(divides, n)| !divides && symbol(n));
             function || letters || left.is_expression() && left.symbols().len() != 1
         }
@@ -116,14 +112,11 @@ pub(super) fn is_quantity(left: &Node, budget: &mut Budget) -> Result<bool, Reas
     if symbols.len() < 2 || curve {
         return Ok(false);
     }
-    for other in &symbols[1..] {
+    symbols[1..].iter().try_fold(true, |same, other| {
         let swapped =
             left.renamed(&symbols[0], "swapped").renamed(other, &symbols[0]).renamed("swapped", other);
-        if !scalar::same(left, &swapped, budget)? {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+        Ok(same && scalar::same(left, &swapped, budget)?)
+    })
 }
 
 /// True if two left sides are spellings of one name: `S` and `S_{ABC}`, `AB` and `|AB|`, `P` and `P(A)`.
@@ -153,30 +146,24 @@ pub(super) fn one_name(a: &Node, b: &Node) -> bool {
 
 /// The names and values of assignments: `x = 1, y = 2`, `(x, y) = (1, 2)`; each name once.
 pub(crate) fn assignments(node: &Node) -> Option<Vec<(String, Node)>> {
-    let mut found: Vec<(String, Node)> = Vec::new();
-    match node {
-        Node::List(items) => {
-            for item in items {
-                found.push(assignment(item)?);
-            }
-        }
+    let found: Vec<(String, Node)> = match node {
+        Node::List(items) => items.iter().map(assignment).collect::<Option<_>>()?,
         Node::Chain(left, rest, _) => match (&**left, &rest[..]) {
             (
                 Node::Group('(', names, ')') | Node::List(names),
                 [(Relation::Equal, Node::Group('(', values, ')'))],
             ) if names.len() == values.len() => {
-                for (name, value) in names.iter().zip(values) {
-                    let Node::Symbol(name) = name else { return None };
-                    found.push((name.clone(), value.clone()));
-                }
+                let pair = |(name, value): (&Node, &Node)| match name {
+                    Node::Symbol(name) => Some((name.clone(), value.clone())),
+                    _ => None,
+                };
+                names.iter().zip(values).map(pair).collect::<Option<_>>()?
             }
             _ => return None,
         },
         _ => return None,
-    }
-    let mut names: Vec<&String> = found.iter().map(|(name, _)| name).collect();
-    names.sort();
-    names.dedup();
+    };
+    let names: BTreeSet<&String> = found.iter().map(|(name, _)| name).collect();
     (names.len() == found.len()).then_some(found)
 }
 
@@ -188,17 +175,11 @@ pub(super) fn tuples(node: &Node) -> Option<Node> {
     if width < 2 || !all.len().is_multiple_of(width) {
         return None;
     }
-    let mut rows = Vec::new();
-    for chunk in all.chunks(width) {
-        let mut row = chunk.to_vec();
-        row.sort_by(|p, q| p.0.cmp(&q.0));
-        let names: Vec<&String> = row.iter().map(|(name, _)| name).collect();
-        if names.windows(2).any(|w| w[0] == w[1]) {
-            return None;
-        }
-        rows.push(Node::Group('(', row.into_iter().map(|(_, value)| value).collect(), ')'));
-    }
-    Some(Node::List(rows))
+    let row = |chunk: &[(String, Node)]| {
+        let row: BTreeMap<&String, &Node> = chunk.iter().map(|(name, value)| (name, value)).collect();
+        (row.len() == width).then(|| Node::Group('(', row.into_values().cloned().collect(), ')'))
+    };
+    all.chunks(width).map(row).collect::<Option<_>>().map(Node::List)
 }
 
 fn assignment(node: &Node) -> Option<(String, Node)> {

@@ -80,8 +80,7 @@ pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reas
     {
         return assigned(&values, &others, budget);
     }
-    // A reference with a compound left side is an equation; in an answer that side may be what was asked for, unless
-    // it is a curve.
+    // A compound left side makes a reference an equation; in an answer it may be asked for, unless it is a curve.
     if let Node::Chain(left, _, false) = chain
         && (matches!(a, Node::Chain(..)) && left.has_symbols() || names::has_coordinates(left))
         && !names::is_quantity(left, budget)?
@@ -98,11 +97,9 @@ pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reas
 /// False for a chain of constants that is wrong, as `2 + 2 = 5` and `x = 4 = 5` are: it says nothing.
 fn holds(chain: &Node, budget: &mut Budget) -> bool {
     let Node::Chain(first, rest, _) = chain else { return true };
-    let sides: Vec<(Relation, &Node)> =
-        std::iter::once((Relation::About, &**first)).chain(rest.iter().map(|(r, side)| (*r, side))).collect();
     let constant = |n: &Node| n.is_expression() && !n.has_symbols();
-    sides.windows(2).all(|pair| {
-        let [(_, x), (relation, y)] = pair else { return true };
+    let lefts = std::iter::once(&**first).chain(rest.iter().map(|(_, side)| side));
+    lefts.zip(rest).all(|(x, (relation, y))| {
         let compared = *relation == Relation::Equal && constant(x) && constant(y) && !y.has_double_sign();
         !compared || scalar::same(x, y, budget) != Ok(false)
     })
@@ -113,13 +110,10 @@ fn value(said: &Said<'_>, other: &Node, budget: &mut Budget) -> Result<bool, Rea
     if same_node(said.value, other, budget)? {
         return Ok(budget.uses(said.rule));
     }
-    match said.about {
-        // The digits must be those of the exact side: a wrong one does not become right by a lucky approximation.
-        Some(about) if budget.uses(Rule::Approximation) && budget.uses(said.rule) => {
-            Ok(same_node(about, other, budget)? && scalar::rounded(about, said.value, budget)?)
-        }
-        _ => Ok(false),
-    }
+    // The digits must be those of the exact side: a wrong one does not become right by a lucky approximation.
+    let about = said.about.filter(|_| budget.uses(Rule::Approximation) && budget.uses(said.rule));
+    let Some(about) = about else { return Ok(false) };
+    Ok(same_node(about, other, budget)? && scalar::rounded(about, said.value, budget)?)
 }
 
 /// Two assignments to one name, of which one or both say more than a value: `x = 3/2 = 1.5`; `y = 2x` and `f(x) = 2x`.
@@ -154,16 +148,11 @@ fn both_said(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
 
 /// Compares values by their names, in any order.
 fn assigned(a: &[(String, Node)], b: &[(String, Node)], budget: &mut Budget) -> Result<bool, Reason> {
-    if a.len() != b.len() {
-        return Ok(false);
-    }
-    for (name, value) in a {
-        let Some((_, other)) = b.iter().find(|(known, _)| known == name) else { return Ok(false) };
-        if !same_node(value, other, budget)? {
-            return Ok(false);
-        }
-    }
-    Ok(budget.uses(Rule::TupleList))
+    let equal = a.iter().try_fold(a.len() == b.len(), |equal, (name, value)| {
+        let other = b.iter().find(|(known, _)| known == name);
+        Ok(equal && other.map_or(Ok(false), |(_, other)| same_node(value, other, budget))?)
+    });
+    Ok(equal? && budget.uses(Rule::TupleList))
 }
 
 fn chains(
@@ -171,18 +160,18 @@ fn chains(
     (g, s, label_too): (&Node, &Rest, bool),
     budget: &mut Budget,
 ) -> Result<bool, Reason> {
-    if label && label_too && is_equation(r) && is_equation(s) {
-        let (x, y) = (r.last().map(|l| &l.1), s.last().map(|l| &l.1));
-        let exact = |rest: &Rest| rest.iter().all(|(r, _)| *r == Relation::Equal) || rest.len() == 1;
-        if let (true, Some(x), Some(y)) = (exact(r) && exact(s), x, y) {
-            if f == g {
-                // In an equation letters are factors.
-                let factors = matches!(f, Node::Symbol(_)) && x.letters().is_some() && y.letters().is_some();
-                return if factors { scalar::same(x, y, budget) } else { same_node(x, y, budget) };
-            }
-            if let Some(renamed) = with_argument(f, g, y) {
-                return Ok(same_node(x, &renamed, budget)? && budget.uses(Rule::RenamedArgument));
-            }
+    let exact =
+        |rest: &Rest| rest.iter().all(|(r, _)| *r == Relation::Equal) || rest.len() == 1 && is_equation(rest);
+    if let (true, Some((_, x)), Some((_, y))) =
+        (label && label_too && exact(r) && exact(s), r.last(), s.last())
+    {
+        if f == g {
+            // In an equation letters are factors.
+            let factors = matches!(f, Node::Symbol(_)) && x.letters().is_some() && y.letters().is_some();
+            return if factors { scalar::same(x, y, budget) } else { same_node(x, y, budget) };
+        }
+        if let Some(renamed) = with_argument(f, g, y) {
+            return Ok(same_node(x, &renamed, budget)? && budget.uses(Rule::RenamedArgument));
         }
     }
     match (r, s) {
@@ -219,18 +208,11 @@ fn chains(
     }
 }
 
-/// The right side under the label `f(x)`, written in the argument of the label `f(n)`, if it has that argument: `P(A) = 1/2` and `P(B) = 1/2`
-/// speak of two things.
+/// The right side of `f(x)` in the argument of `f(n)`, if it has it: `P(A) = 1/2` and `P(B) = 1/2` are two things.
 fn with_argument(first: &Node, second: &Node, right: &Node) -> Option<Node> {
-    let applied = |label: &Node| match label {
-        Node::Apply(f, arguments) => match &arguments[..] {
-            [Node::Symbol(x)] => Some((Node::Symbol(f.clone()), x.clone())),
-            _ => None,
-        },
-        _ => None,
-    };
-    let ((f, x), (g, y)) = (applied(first)?, applied(second)?);
-    (f == g && right.has_symbol(&y) && !right.has_symbol(&x)).then(|| right.renamed(&y, &x))
+    let (Node::Apply(f, one), Node::Apply(g, other)) = (first, second) else { return None };
+    let ([Node::Symbol(x)], [Node::Symbol(y)]) = (&one[..], &other[..]) else { return None };
+    (f == g && right.has_symbol(y) && !right.has_symbol(x)).then(|| right.renamed(y, x))
 }
 
 /// Compares equations, which are the same if their sides differ by multiples of each other.

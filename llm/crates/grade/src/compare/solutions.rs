@@ -6,13 +6,12 @@ use num_traits::{Signed, Zero};
 
 use super::same as same_node;
 use crate::budget::Budget;
-use crate::exact;
 use crate::node::{Function, Node, Relation};
 use crate::numeric::is_complex;
 use crate::rules::Rule;
-use crate::scalar;
 use crate::units::Unit;
 use crate::verdict::Reason;
+use crate::{exact, scalar};
 
 /// Highest degree of an equation whose solutions are counted.
 const DEGREE: usize = 8;
@@ -58,7 +57,9 @@ pub(super) fn same(chain: &Node, other: &Node, budget: &mut Budget) -> Result<Op
         return Err(Reason::Undecided("whether an equation has more solutions than those given".into()));
     };
     let sequence = sturm(polynomial, budget)?;
-    let all = [distinct_roots(&sequence), real_roots(&sequence)].contains(&values.len());
+    // Distinct roots, complex ones among them.
+    let distinct = sequence.first().zip(sequence.last()).map_or(0, |(p, common)| p.len() - common.len());
+    let all = [distinct, real_roots(&sequence)].contains(&values.len());
     Ok(Some(all && budget.uses(Rule::Solutions)))
 }
 
@@ -78,10 +79,10 @@ fn values(node: &Node, symbols: &[String]) -> Option<Vec<Node>> {
             all.map(|all| all.concat())
         }
         Node::Chain(left, rest, true) => match (&**left, &rest[..]) {
-            (Node::Symbol(name), [(Relation::Equal, value)])
-                if symbols.first().is_some_and(|s| same_unknown(name, s)) =>
-            {
-                values(value, &[])
+            // `x` and `x_1`
+            (Node::Symbol(name), [(Relation::Equal, value)]) => {
+                let index = name.strip_prefix(symbols.first()?)?;
+                values(value, &[]).filter(|_| index.is_empty() || index.starts_with('_'))
             }
             _ => None,
         },
@@ -89,11 +90,6 @@ fn values(node: &Node, symbols: &[String]) -> Option<Vec<Node>> {
         value if value.is_expression() && !value.has_symbols() => Some(value.of_both_signs()),
         _ => None,
     }
-}
-
-/// `x` and `x_1`.
-fn same_unknown(name: &str, unknown: &str) -> bool {
-    name == unknown || name.strip_prefix(unknown).is_some_and(|index| index.starts_with('_'))
 }
 
 /// The polynomial that `node` is in its one symbol, by interpolation, checked at further points.
@@ -167,11 +163,6 @@ fn sturm(p: Polynomial, budget: &mut Budget) -> Result<Vec<Polynomial>, Reason> 
     }
     sequence.pop();
     Ok(sequence)
-}
-
-/// Distinct roots, complex ones among them.
-fn distinct_roots(sequence: &[Polynomial]) -> usize {
-    sequence.first().zip(sequence.last()).map_or(0, |(p, common)| p.len() - common.len())
 }
 
 /// Distinct real roots.

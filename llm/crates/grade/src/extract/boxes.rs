@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use super::environments::Environment;
 use crate::answer::Answer;
-use crate::words;
+use crate::words::{self, parts};
 
 /// The beginning of a box.
 pub const BOXED: &[u8] = br"\boxed{";
@@ -12,35 +13,19 @@ pub const BOXED: &[u8] = br"\boxed{";
 /// Words before a box that may deny it.
 const BEFORE: usize = 4;
 
-/// A closed box: its place, and that of its content.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Place {
-    outer: Range<usize>,
-    inner: Range<usize>,
-}
-
-/// The start of the part that answers: after the reasoning; `None` if the reasoning does not end.
-fn after_reasoning(text: &str) -> Option<usize> {
-    match text.rfind("</think>") {
-        Some(at) => Some(at + "</think>".len()),
-        None => (!text.contains("<think>")).then_some(0),
-    }
-}
-
-/// The content of the last box that is closed and not denied, or a list of those that it is joined to by commas,
-/// "and" or "or".
+/// The content of the last box that is closed and not denied, with those that commas, "and" or "or" join to it.
 pub(super) fn last_box(text: &str) -> Option<Cow<'_, str>> {
     let places = places(text);
     // `\boxed{6}. (Without order it would be \boxed{3}.)`
-    let said = |place: &Place| !denied(text, place);
-    let plain =
-        |place: &Place| said(place) && !sentence(&text[..place.outer.start]).trim_start().starts_with('(');
+    let said = |place: &Environment| !denied(text, place);
+    let plain = |place: &Environment| {
+        said(place) && !sentence(&text[..place.outer.start]).trim_start().starts_with('(')
+    };
     let last = places.iter().rposition(plain).or_else(|| places.iter().rposition(said))?;
     let joins = |at: &usize| {
         let between = text.get(places[at - 1].outer.end..places[*at].outer.start);
         let Some(between) = between.map(|between| between.replace("\\text", " ")) else { return false };
-        let mut words =
-            between.split([' ', '$', '{', '}', '~', '\\', '(', ')']).filter(|word| !word.is_empty());
+        let mut words = parts(&between, |c| !" ${}~\\()".contains(c));
         // `x = \boxed{1}, y = \boxed{2}`, `\boxed{18} for part (a) and \boxed{25}`
         const BETWEEN: &str = "|also|for|part|maybe|perhaps|possibly|the|other|is|one|another|as|well";
         let named = [",", "and", "or"].iter().any(|joint| between.contains(joint));
@@ -60,8 +45,7 @@ pub(super) fn last_box(text: &str) -> Option<Cow<'_, str>> {
     })
 }
 
-/// The place, in bytes, of the content of the last box that is closed, after the reasoning. `\{` and `\}` are
-/// letters, not braces.
+/// The place of the content of the last closed box after the reasoning, in bytes. `\{` and `\}` are no braces.
 ///
 /// ```
 /// let text = r"\boxed{1} so \boxed{12}";
@@ -74,23 +58,45 @@ pub fn answer_place(text: &str) -> Option<Range<usize>> {
     Some(last.inner.clone())
 }
 
-/// The place of the last box that is closed, denied or not.
-pub(super) fn last_place(text: &str) -> Option<Range<usize>> {
-    places(text).pop().map(|place| place.outer)
-}
-
-/// The closed boxes after the reasoning, in the order in which they open; of nested ones each, since the inner one
-/// counts.
-fn places(text: &str) -> Vec<Place> {
-    let Some(start) = after_reasoning(text) else { return Vec::new() };
+/// The closed boxes after the reasoning, in the order in which they open; nested ones, too: the inner one counts.
+pub(super) fn places(text: &str) -> Vec<Environment> {
+    let mut i = match text.rfind("</think>") {
+        Some(at) => at + "</think>".len(),
+        // Reasoning that does not end holds no answer.
+        None if text.contains("<think>") => text.len(),
+        None => 0,
+    };
+    let bytes = text.as_bytes();
+    // The beginning of a box and of its content; `None` for a brace.
+    let mut open: Vec<Option<(usize, usize)>> = Vec::new();
     let mut found = Vec::new();
-    closed(text, start, |place| found.push(place));
+    while i < bytes.len() {
+        match bytes[i] {
+            b'\\' => match opening(&bytes[i..]) {
+                Some(length) => {
+                    open.push(Some((i, i + length)));
+                    i += length - 1;
+                }
+                // A backslash takes the next character with it, unless that one begins a box.
+                None if opening(&bytes[i + 1..]).is_none() => i += 1,
+                None => {}
+            },
+            b'{' => open.push(None),
+            b'}' => {
+                if let Some(Some((outer, inner))) = open.pop() {
+                    found.push(Environment { outer: outer..i + 1, inner: inner..i });
+                }
+            }
+            _ => {}
+        }
+        i += 1;
+    }
     found.sort_by_key(|place| place.outer.start);
     found
 }
 
 /// True if the words next to a box say that it is not the answer: `not \boxed{7}`, `\boxed{7} is wrong`.
-fn denied(text: &str, place: &Place) -> bool {
+fn denied(text: &str, place: &Environment) -> bool {
     const DENY: &str = "not|isn't|isnt|cannot|can't|never|neither|nor|wrong|incorrect|example|format|e.g";
     const GOES_ON: &str = "but|so|rather|hence|therefore|thus|then|and|we";
     const REPLY: &str = "|no|not|nope|wrong|incorrect|never|wait|isn't|cannot|can't|impossible";
@@ -98,22 +104,18 @@ fn denied(text: &str, place: &Place) -> bool {
     let plain = |c: char| c.is_whitespace() || "$*\\()[]{}:,".contains(c);
     let before = &text[..place.outer.start];
     let clause = sentence(before).rsplit([',', ';']).next().unwrap_or("");
-    let words = clause.rsplit(plain).filter(|word| !word.is_empty()).map(str::to_lowercase);
+    let words = parts(clause, |c| !plain(c)).rev().map(str::to_lowercase);
     let words: Vec<String> = words.take(BEFORE).take_while(|word| !words::is_among(word, GOES_ON)).collect();
     let after = &text[place.outer.end..];
     // `\boxed{7}? No`, `\boxed{7}? Hmm, that is not right`, but not `\boxed{7}? Yes`
     let asked = after.trim_start_matches(['$', ' ', '*']).strip_prefix('?').is_some_and(|reply| {
         let reply = reply.to_lowercase();
-        let mut words =
-            reply.split(|c: char| !(c.is_alphanumeric() || c == '\'')).filter(|word| !word.is_empty());
-        words
+        parts(&reply, |c| c.is_alphanumeric() || c == '\'')
             .find(|word| !words::is_among(word, "hmm|oh|well|actually|it|that|this|is|does|would|be"))
             .is_some_and(|word| words::is_among(word, REPLY))
     });
     let struck = before.ends_with("~~") && after.starts_with("~~");
-    let after: Vec<String> = after
-        .split(plain)
-        .filter(|word| !word.is_empty())
+    let after: Vec<String> = parts(after, |c| !plain(c))
         .take(FILLERS.split('|').count())
         .map(|word| word.trim_end_matches(['.', '!']).to_lowercase())
         .collect();
@@ -138,35 +140,6 @@ fn denied(text: &str, place: &Place) -> bool {
 fn sentence(before: &str) -> &str {
     let line = before.rsplit(['\n', '!', '?']).next().unwrap_or("");
     line.rsplit(". ").next().unwrap_or("")
-}
-
-/// Calls `found` with every box that is closed, in the order in which they close.
-fn closed(text: &str, start: usize, mut found: impl FnMut(Place)) {
-    let bytes = text.as_bytes();
-    // The beginning of a box and of its content; `None` for a brace.
-    let mut open: Vec<Option<(usize, usize)>> = Vec::new();
-    let mut i = start;
-    while i < bytes.len() {
-        match bytes[i] {
-            b'\\' => match opening(&bytes[i..]) {
-                Some(length) => {
-                    open.push(Some((i, i + length)));
-                    i += length - 1;
-                }
-                // A backslash takes the next character with it, unless that one begins a box.
-                None if opening(&bytes[i + 1..]).is_none() => i += 1,
-                None => {}
-            },
-            b'{' => open.push(None),
-            b'}' => {
-                if let Some(Some((outer, inner))) = open.pop() {
-                    found(Place { outer: outer..i + 1, inner: inner..i });
-                }
-            }
-            _ => {}
-        }
-        i += 1;
-    }
 }
 
 /// The length of the beginning of a box: `\boxed{`, `\boxed {`, `\fbox{`.

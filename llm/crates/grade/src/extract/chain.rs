@@ -10,22 +10,22 @@ use crate::lex::{Spelling, function, spelled_symbol};
 use crate::node::{Function, Node};
 use crate::parse::{is_label, parse};
 use crate::rules::Rules;
-use crate::units;
-use crate::words;
+use crate::{units, words};
 
 /// The kind of a formula in a statement, the surest last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     /// A symbol, which names a value and is none.
     Name,
     /// A value, an assignment, an equation, an inequality.
+    #[default]
     Value,
     /// The value at the end of a computation with numbers.
     Result,
 }
 
 /// A formula as far as it states an answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Formula {
     pub(super) kind: Kind,
     pub(super) answer: String,
@@ -103,13 +103,6 @@ fn marks(text: &str) -> Vec<(Range<usize>, Mark)> {
 fn connects(rest: &str) -> bool {
     let inside = rest.strip_prefix('{').and_then(|inside| inside.split_once('}'));
     inside.is_some_and(|(word, _)| words::connective(word.trim_matches([',', ' '])).is_some())
-}
-
-/// True if signs stand on both sides of a comma: `x = 1, y = 2`.
-fn is_list(marks: &[(Range<usize>, Mark)]) -> bool {
-    let signs = |m: &(Range<usize>, Mark)| m.1 == Mark::Equal;
-    let comma = marks.iter().position(|m| m.1 == Mark::Comma);
-    comma.is_some_and(|at| marks[..at].iter().any(signs) && marks[at..].iter().any(signs))
 }
 
 /// The sides of one statement, and true for a row that goes on with the one above.
@@ -191,19 +184,19 @@ pub(super) fn symbols(text: &str) -> BTreeSet<String> {
     }
     plain += rest;
     let mut found = BTreeSet::new();
-    let parts: Vec<(usize, &str)> =
-        plain.split(|c: char| !c.is_alphabetic()).map(|word| (place_of(word, &plain).start, word)).collect();
-    for (at, word) in parts {
-        let after_number = plain[..at].trim_end_matches([' ', '~']).ends_with(|c: char| c.is_ascii_digit());
-        let before_number =
-            plain[at + word.len()..].trim_start_matches([' ', '$']).starts_with(|c: char| c.is_ascii_digit());
+    let digit = |c: char| c.is_ascii_digit();
+    for word in plain.split(|c: char| !c.is_alphabetic()) {
+        let at = place_of(word, &plain).start;
+        let (before, after) = (&plain[..at], &plain[at + word.len()..]);
+        let after_number = before.trim_end_matches([' ', '~']).ends_with(digit);
+        let before_number = after.trim_start_matches([' ', '$']).starts_with(digit);
         let product = word.eq_ignore_ascii_case("x") && after_number && before_number;
         // `2 h` and `km/h`
-        let per = plain[..at]
+        let above = before
             .strip_suffix('/')
-            .is_some_and(|unit| unit.chars().rev().take_while(|c| c.is_alphabetic()).count() > 1);
+            .map_or(0, |unit| unit.chars().rev().take_while(|c| c.is_alphabetic()).count());
         let unit =
-            (per || after_number && plain[..at].ends_with([' ', '~'])) && units::canonical(word).is_some();
+            (above > 1 || after_number && before.ends_with([' ', '~'])) && units::canonical(word).is_some();
         let long =
             word.chars().count() >= 3 && word.chars().any(char::is_lowercase) || function(word).is_some();
         let known = words::is_among(word, "|pi|e|i|π|am|pm|sq|nd|rd|th")
@@ -247,14 +240,14 @@ pub(super) fn formula(text: &str, range: Range<usize>) -> Option<Formula> {
     let whole = |place: Range<usize>, kind| Formula {
         kind,
         answer: text[place.clone()].replace('&', cells),
-        value: None,
-        left: None,
         place,
-        assigns: false,
-        equation: false,
+        ..Formula::default()
     };
     let marks = marks(&text[range.clone()]);
-    let list = is_list(&marks);
+    // Signs stand on both sides of a comma: `x = 1, y = 2`.
+    let signs = |m: &(Range<usize>, Mark)| m.1 == Mark::Equal;
+    let comma = marks.iter().position(|m| m.1 == Mark::Comma);
+    let list = comma.is_some_and(|at| marks[..at].iter().any(signs) && marks[at..].iter().any(signs));
     // `7 x 6 = 42, and 42 + 8 = 50`: of several computations the last one counts; `x + 2 = 7, x = 5`: the solution.
     if list
         && let Some((comma, _)) = marks.iter().rfind(|m| m.1 == Mark::Comma)

@@ -46,8 +46,7 @@ pub(super) struct Stated {
 
 /// Verbs after "which" and "that" that go on with the statement.
 const CONTINUES: &str = "means|gives|is|are|equals|makes|leaves|implies|simplifies|rounds|evaluates|has|\
-    have|reduces|solves|\
-    results|yields|produces|leads";
+    have|reduces|solves|results|yields|produces|leads";
 /// Verbs that make of "which" a conclusion.
 const CONCLUDES: &str = "means|gives|makes|leaves|yields|simplifies|reduces|becomes|leads|results";
 /// Words whose "of" names what is not stated: `a multiple of 6`, `instead of 6`.
@@ -164,43 +163,44 @@ impl Reader {
 
     /// The part that a word has here.
     fn role(&self, word: &str, next: Option<&Item>, language: &Language) -> Option<Role> {
-        match (language.role(word), next) {
+        let last = self.last_word.as_str();
+        let (next, formula) = match next {
+            Some(Item::Word(next)) => (next.as_str(), None),
+            Some(Item::Value(value)) => ("", Some(&value.formula)),
+            _ => ("", None),
+        };
+        match language.role(word) {
             // `is at least 12` bounds a value, `needs at least 12` states it.
-            (_, Some(Item::Word(next))) if word == "at" && is_among(next, "least|most") => {
-                (self.last_word.is_empty() || language.is(&self.last_word, Role::Copula))
-                    .then_some(Role::Deny)
+            _ if word == "at" && is_among(next, "least|most") => {
+                (last.is_empty() || language.is(last, Role::Copula)).then_some(Role::Deny)
             }
-            _ if self.last_word == "at" && is_among(word, "least|most") => Some(Role::Filler),
+            _ if last == "at" && is_among(word, "least|most") => Some(Role::Filler),
             // `For n = 1 the claim holds`
-            (Some(Role::Preposition), Some(Item::Value(v)))
-                if v.formula.assigns && self.out.is_empty() && self.last_word.is_empty() =>
+            Some(Role::Preposition)
+                if formula.is_some_and(|f| f.assigns) && self.out.is_empty() && last.is_empty() =>
             {
                 Some(Role::Compare)
             }
-            (Some(Role::Preposition), _) if is_among(&self.last_word, PROPERTY) => Some(Role::Compare),
+            Some(Role::Preposition) if is_among(last, PROPERTY) => Some(Role::Compare),
             // `This is equal to 16`
-            (_, Some(Item::Word(next))) if word == "equal" && next == "to" => Some(Role::Copula),
-            (Some(Role::Preposition), _) if self.last_word == "equal" => Some(Role::Filler),
-            (Some(Role::Contrast), Some(Item::Word(next))) if next == "of" => None,
+            _ if word == "equal" && next == "to" => Some(Role::Copula),
+            Some(Role::Preposition) if last == "equal" => Some(Role::Filler),
+            Some(Role::Contrast) if next == "of" => None,
             // `the value asked for is 5`
-            (Some(Role::Ask), Some(Item::Word(next))) if word == "asked" && next == "for" => None,
+            Some(Role::Ask) if word == "asked" && next == "for" => None,
             // `It may be 14`
-            (_, Some(Item::Word(next))) if next == "be" && is_among(word, "may|might|could") => {
-                Some(Role::Deny)
-            }
+            _ if next == "be" && is_among(word, "may|might|could") => Some(Role::Deny),
             // `As n^2 = 4, n is 2`, `as n grows`, but not `factors as n(n + 1)`
-            (_, Some(Item::Value(v)))
-                if word == "as" && (self.last_word.is_empty() || v.formula.kind == Kind::Name) =>
-            {
+            _ if word == "as" && formula.is_some_and(|f| last.is_empty() || f.kind == Kind::Name) => {
                 Some(Role::Condition)
             }
             // `after giving 6 away` concludes nothing.
-            (Some(Role::So), _) if self.before == Some(Role::Preposition) && word.ends_with("ing") => None,
+            Some(Role::So) if self.before == Some(Role::Preposition) && word.ends_with("ing") => None,
             // `which makes 15`
-            (Some(Role::Relative), Some(Item::Word(next))) if is_among(next, CONCLUDES) => Some(Role::So),
+            Some(Role::Relative) if is_among(next, CONCLUDES) => Some(Role::So),
             // `there are 5` counts and says of nothing that it is 5.
-            (Some(Role::Copula), _) if self.last_word == "there" => None,
-            (role, _) => role,
+            Some(Role::Copula) if last == "there" => None,
+            role => role,
         }
     }
 
@@ -302,11 +302,10 @@ impl Reader {
         let measures = words.clone().take(3).any(|word| language.is(word, Role::Compare));
         // `100% sure`, `4 different cases to consider`, `two ways to approach this`
         let next: Vec<&str> = words.take(5).map(String::as_str).collect();
+        let solves = |three: &[&str]| matches!(three, ["to", "approach" | "tackle" | "solve", "this" | "it"]);
         let planned = next.first().is_some_and(|word| is_among(word, "sure|certain|confident"))
             || next.windows(2).any(|pair| pair[0] == "to" && is_among(pair[1], PLANS))
-            || next
-                .windows(3)
-                .any(|three| matches!(three, ["to", "approach" | "tackle" | "solve", "this" | "it"]));
+            || next.windows(3).any(solves);
         // `6 of whom are children`, `1/2 of the 8`
         let part = match after {
             [Item::Word(of), Item::Word(whom), ..] => of == "of" && is_among(whom, "whom|which"),
@@ -318,30 +317,21 @@ impl Reader {
         let aside = self.before == Some(Role::Preposition) || part || (numbered || measures) && !computed;
         let ends_range = std::mem::take(&mut self.ranges) && self.last_word == "to";
         self.ranges = self.last_word == "from";
-        let rank = if self.denied
-            || self.cases > 1
-            || self.before == Some(Role::Compare)
-            || self.clause == In::Reason
-            || (self.asks || self.steps || planned) && !computed
-        {
-            Rank::None
-        } else {
-            match self.clause {
-                In::Condition if said && self.embedded.is_some_and(|values| values > 1) => Rank::New,
-                In::Condition if computed => Rank::Circumstance,
-                In::More if computed => Rank::ComputedAside,
-                In::Condition | In::More => Rank::None,
-                _ if formula.kind == Kind::Name || self.before == Some(Role::Definite) && !computed => {
-                    Rank::Known
-                }
-                _ if ends_range || self.ranges => Rank::Known,
-                // `That makes 3 a day: 21 a week.`
-                _ if self.colon => Rank::Computed,
-                _ if (computed || formal || said) && !aside => Rank::Computed,
-                _ if computed => Rank::ComputedAside,
-                _ if aside => Rank::Circumstance,
-                _ => Rank::New,
-            }
+        let known = formula.kind == Kind::Name || self.before == Some(Role::Definite) && !computed;
+        let rank = match self.clause {
+            _ if self.denied || self.cases > 1 || self.before == Some(Role::Compare) => Rank::None,
+            _ if (self.asks || self.steps || planned) && !computed => Rank::None,
+            In::Condition if said && self.embedded.is_some_and(|values| values > 1) => Rank::New,
+            In::Condition if computed => Rank::Circumstance,
+            In::More if computed => Rank::ComputedAside,
+            In::Reason | In::Condition | In::More => Rank::None,
+            In::Statement if known || ends_range || self.ranges => Rank::Known,
+            // `That makes 3 a day: 21 a week.`
+            In::Statement if self.colon => Rank::Computed,
+            In::Statement if (computed || formal || said) && !aside => Rank::Computed,
+            In::Statement if computed => Rank::ComputedAside,
+            In::Statement if aside => Rank::Circumstance,
+            In::Statement => Rank::New,
         };
         // `If x = 2, then x^2 = 4` states nothing of a text that does not know x; `when x = 2` does.
         let supposed = self.clause == In::Condition && !self.when && !self.participle;

@@ -1,5 +1,4 @@
-//! The response without reasoning, drawings, markup, escapes of JSON and emphasis, each byte with its place in the
-//! original.
+//! The response without reasoning, drawings, markup, escapes and emphasis, each byte with its original place.
 
 use std::ops::Range;
 
@@ -27,10 +26,6 @@ impl Clean {
         self.places.resize(self.text.len(), place);
     }
 
-    fn push_all(&mut self, text: &str, place: usize) {
-        text.chars().for_each(|c| self.push(c, place));
-    }
-
     /// The place in the original of a place in the clean text.
     pub(super) fn place_in(&self, original: &str, place: &Range<usize>) -> Range<usize> {
         let at = |byte: usize| self.places.get(byte).copied().unwrap_or(original.len());
@@ -54,14 +49,12 @@ pub(super) fn cleaned(original: &str, from: usize) -> Clean {
     let mut at = start;
     while let Some(c) = original[at..].chars().next() {
         let rest = &original[at..];
-        at += if let Some(length) = hidden(rest) {
+        let read =
+            hidden(rest).or_else(|| scale(rest, at, &mut out)).or_else(|| number_words(rest, at, &mut out));
+        at += if let Some(length) = read {
             length
-        } else if c == '\\' && single && rest.starts_with("\\\\") {
+        } else if single && rest.starts_with("\\\\") {
             1
-        } else if let Some(length) = scale(rest, at, &mut out) {
-            length
-        } else if let Some(length) = number_words(rest, at, &mut out) {
-            length
         } else if rest.starts_with("**") && !between_factors(&out.text, &rest[2..]) {
             2
         } else {
@@ -93,18 +86,18 @@ fn hidden(rest: &str) -> Option<usize> {
 }
 
 fn has_doubled_backslashes(text: &str) -> bool {
-    let mut doubled = false;
-    let mut at = 0;
-    while let Some(found) = text[at..].find('\\') {
-        let rest = &text[at + found..];
-        let run = rest.bytes().take_while(|b| *b == b'\\').count();
-        let word = &rest[run..];
-        let word = &word[..word.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(word.len())];
-        if run == 1 && !word.is_empty() {
+    let (mut doubled, mut run) = (false, 0);
+    for piece in text.split('\\').skip(1) {
+        run += 1;
+        if piece.is_empty() {
+            continue;
+        }
+        let letters = piece.bytes().take_while(u8::is_ascii_alphabetic).count();
+        if run == 1 && letters > 0 {
             return false;
         }
-        doubled |= run == 2 && word.len() > 1;
-        at += found + run;
+        doubled |= run == 2 && letters > 1;
+        run = 0;
     }
     doubled
 }
@@ -125,9 +118,10 @@ fn scale(rest: &str, at: usize, out: &mut Clean) -> Option<usize> {
 fn number_words(rest: &str, at: usize, out: &mut Clean) -> Option<usize> {
     let begins = out.text.is_empty() || out.text.ends_with([' ', '\n', '*', '{']);
     let (digits, length) = if begins { words::numeral(rest)? } else { return None };
-    out.push_all(&digits[..digits.len() - 1], at);
-    // The last digit stands where the words end.
-    out.push_all(&digits[digits.len() - 1..], at + length - 1);
+    for (left, digit) in (0..digits.len()).rev().zip(digits.chars()) {
+        // The last digit stands where the words end.
+        out.push(digit, if left == 0 { at + length - 1 } else { at });
+    }
     Some(length)
 }
 

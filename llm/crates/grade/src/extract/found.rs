@@ -49,8 +49,7 @@ named! {
 pub struct Found {
     /// The text of the answer.
     pub answer: String,
-    /// The value that an equation in prose states of its left side: 13 in `k + 4 = 13`. An equation that has one is
-    /// not solved.
+    /// The value that an equation in prose states of its left side: 13 in `k + 4 = 13`, which is then not solved.
     pub value: Option<String>,
     /// The place of the answer in the response, in bytes.
     pub span: Range<usize>,

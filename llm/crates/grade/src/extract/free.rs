@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::boxes::{answer_place, last_box};
+use super::boxes::{answer_place, last_box, places};
 use super::chain::{Formula, Kind, formula};
 use super::clause::{Rank, Stated};
 use super::clean::{Clean, cleaned, lowered};
@@ -10,9 +10,9 @@ use super::environments::{Environment, environments};
 use super::found::{Found, FoundBy, place_of};
 use super::language::{Language, Role, language};
 use super::phrases::{PHRASES, announced};
-use super::prose::{balanced, is_prose};
+use super::prose::{balanced, count_brackets, is_prose};
 use super::statement::{self, is_remark, sentences, stated};
-use crate::words::{is_among, is_ordinal_ending};
+use crate::words::{is_among, is_ordinal_ending, parts};
 
 /// Bytes at the end of a response that may hold an answer without a box.
 const WINDOW: usize = 32 * 1024;
@@ -26,11 +26,8 @@ const SENTENCES: usize = 40;
 pub(super) fn answer(original: &str) -> Option<Found> {
     let clean = cleaned(original, tail(original));
     let text = &clean.text;
-    let found = match marked(text) {
-        Marked::Found(found) => found,
-        Marked::Empty => return None,
-        Marked::None => whole(text).or_else(|| last_statement(text)).or_else(|| short_text(text))?,
-    };
+    let unmarked = || whole(text).or_else(|| last_statement(text)).or_else(|| short_text(text));
+    let found = marked(text).unwrap_or_else(unmarked)?;
     Some(Found { span: clean.place_in(original, &found.span), ..found })
 }
 
@@ -41,13 +38,10 @@ pub(super) fn reference(original: &str) -> String {
         let found = environments(&text);
         let last = found.last()?;
         let parts = group(&text, &found);
-        (!is_prose(&outside(&text, &found)))
+        (!is_prose(&outside(&text, 0..text.len(), &found)))
             .then(|| parts.unwrap_or_else(|| text[last.inner.clone()].to_owned()))
     };
-    let found = match marked(&text) {
-        Marked::Found(found) => Some(found.answer),
-        Marked::Empty | Marked::None => environment_only(),
-    };
+    let found = marked(&text).flatten().map(|found| found.answer).or_else(environment_only);
     found.unwrap_or(text).trim().to_owned()
 }
 
@@ -61,57 +55,38 @@ fn window(text: &str) -> usize {
     (from..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
-/// The contents of a text's marks.
-enum Marked {
-    Found(Found),
-    /// A mark without an answer in it, and none after it: the response gives none.
-    Empty,
-    None,
-}
-
-/// The marked answer: boxes, tags, `####`, a phrase, a field. Of several marks the later one counts.
-fn marked(text: &str) -> Marked {
+/// The marked answer: boxes, tags, `####`, a phrase, a field. Of several marks the later one counts. `None` without a
+/// mark; `Some(None)` for a mark without an answer in it, and none after it: the response gives none.
+fn marked(text: &str) -> Option<Option<Found>> {
     if is_taken_back(text) {
-        return Marked::Empty;
+        return Some(None);
     }
     let from = window(text);
-    let after = |end: usize| later(text, end.max(from));
-    if text.contains("box")
-        && let Some(last) = super::boxes::last_place(text)
-    {
-        let Some((place, inside)) =
-            answer_place(text).zip(last_box(text)).filter(|(_, inside)| !inside.trim().is_empty())
-        else {
-            return after(last.end).map_or(Marked::Empty, Marked::Found);
+    let after = |end: usize| hashes(text, end.max(from)).or_else(|| announcement(text, end.max(from)));
+    if let Some(last) = places(text).pop() {
+        let inside = last_box(text).filter(|inside| !inside.trim().is_empty());
+        let Some((place, inside)) = answer_place(text).zip(inside) else {
+            return Some(after(last.outer.end));
         };
         let boxed = || {
             let found = Found::part(text, &text[place.clone()], FoundBy::Boxed)?;
             Some(Found { answer: inside.trim().to_owned(), ..found })
         };
-        let found = after(place.end).or_else(|| concluded(text, place.end.max(from))).or_else(boxed);
-        return found.map_or(Marked::Empty, Marked::Found);
+        return Some(after(place.end).or_else(|| concluded(text, place.end.max(from))).or_else(boxed));
     }
     if let Some(inside) = super::lenient_tag(&text[from..]) {
-        return statement_from(text, place_of(inside, text), FoundBy::Tag)
-            .or_else(|| Found::part(text, inside, FoundBy::Tag))
-            .map_or(Marked::Empty, Marked::Found);
+        let stated = statement_from(text, place_of(inside, text), FoundBy::Tag);
+        return Some(stated.or_else(|| Found::part(text, inside, FoundBy::Tag)));
     }
     let empty = text[from..]
         .rsplit_once("####")
         .is_some_and(|(_, line)| line.lines().next().is_none_or(|l| l.trim().is_empty()));
-    let hashes = hashes(text, from);
-    let field = || field(text, from);
-    let said = announcement(text, from);
-    let found = match (hashes, said) {
+    let found = match (hashes(text, from), announcement(text, from)) {
         (Some(hashes), said) => said.filter(|said| said.span.start > hashes.span.end).or(Some(hashes)),
         (None, said) if empty => said.filter(|said| text[said.span.end..].rfind("####").is_none()),
-        (None, said) => field().or(said).or_else(|| code(text)),
+        (None, said) => field(text, from).or(said).or_else(|| code(text)),
     };
-    match found {
-        Some(found) => Marked::Found(found),
-        None if empty => Marked::Empty,
-        None => Marked::None,
-    }
+    found.map(Some).or(empty.then_some(None))
 }
 
 /// True if the last sentence, or its last clause, says of the answer before it that it is wrong: `Hmm, actually no.`,
@@ -124,7 +99,7 @@ fn is_taken_back(text: &str) -> bool {
     let clause = sentence.rsplit([',', ';']).next().unwrap_or("");
     [sentence, clause].into_iter().filter(|part| part.len() < text.len()).any(|part| {
         let part = lowered(part).replace('’', "'");
-        let words: Vec<&str> = part.split([' ', ',', ';', '*']).filter(|word| !word.is_empty()).collect();
+        let words: Vec<&str> = parts(&part, |c| !" ,;*".contains(c)).collect();
         let of_the_answer = words.iter().any(|word| is_among(word, OF_THE_ANSWER));
         let only = words.iter().all(|word| is_among(word, OF_THE_ANSWER) || is_among(word, JUDGES));
         let denied = words.iter().any(|word| is_among(word, "not|isn't|can't|cannot"));
@@ -138,26 +113,16 @@ fn is_taken_back(text: &str) -> bool {
     })
 }
 
-/// A mark after another one.
-fn later(text: &str, from: usize) -> Option<Found> {
-    hashes(text, from).or_else(|| announcement(text, from))
-}
-
-/// The value of a last sentence that concludes, after the box of a step: `Hence $25$ is the answer.`,
-/// `The total is therefore $25$.`
+/// The value of a last sentence that concludes, after the box of a step: `The total is therefore $25$.`
 fn concluded(text: &str, from: usize) -> Option<Found> {
     let rest = &text[from..];
     let (found, tongue) = (environments(rest), language(rest));
     let last = sentences(rest, &found).into_iter().next_back().filter(|last| last.start > 0)?;
     let lower = lowered(&rest[last.clone()]);
-    let mut words = lower.split(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty());
-    let first = words.next()?;
-    let concludes = tongue.is(first, Role::So)
-        || ["therefore", "conclude that", "solution:", "final answer"]
-            .iter()
-            .any(|said| lower.contains(said));
-    let named =
-        ["is the answer", "is our answer", "is the final answer"].iter().any(|said| lower.contains(said));
+    let first = parts(&lower, char::is_alphabetic).next()?;
+    let says = |phrases: &str| phrases.split('|').any(|phrase| lower.contains(phrase));
+    let concludes = tongue.is(first, Role::So) || says("therefore|conclude that|solution:|final answer");
+    let named = says("is the answer|is our answer|is the final answer");
     let one = stated(rest, last.clone(), &found, tongue, false)
         .filter(|one| (named || concludes && one.rank >= Rank::New) && one.rank > Rank::None)?;
     (!is_remark(&rest[last], tongue)).then(|| found_in(one, FoundBy::Statement, from))
@@ -241,16 +206,16 @@ fn whole(text: &str) -> Option<Found> {
     Found::part(text, said, FoundBy::Whole).filter(|_| plain).map(reduced)
 }
 
-/// The text with line breaks in place of its environments, every character at the same offset.
-fn outside(text: &str, found: &[Environment]) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut at = 0;
-    for one in found {
+/// A part of the text with line breaks in place of its environments, every character at the same offset.
+fn outside(text: &str, part: Range<usize>, found: &[Environment]) -> String {
+    let mut out = String::with_capacity(part.len());
+    let mut at = part.start;
+    for one in found.iter().filter(|e| e.outer.start >= part.start && e.outer.end <= part.end) {
         out += &text[at..one.outer.start];
         out.extend(std::iter::repeat_n('\n', one.outer.len()));
         at = one.outer.end;
     }
-    out + &text[at..]
+    out + &text[at..part.end]
 }
 
 /// The environments at the end of a text that belong together, with the unit after them.
@@ -309,12 +274,10 @@ fn is_operand(text: &str, place: &Range<usize>) -> bool {
         "squared|cubed|factorial|choose|dozen|less|fewer|more|th|st|nd|rd|plus|minus|divided|modulo";
     const BEFORE: &str =
         "square|cube|root|half|twice|double|triple|third|quarter|logarithm|reciprocal|inverse|negation";
-    let words = |text: &'_ str| text.to_lowercase();
-    let (before, after) = (words(&text[..place.start]), words(&text[place.end..]));
+    let (before, after) = (text[..place.start].to_lowercase(), text[place.end..].to_lowercase());
     let before = before.rsplit(['.', '\n', ',']).next().unwrap_or("");
-    let before: Vec<&str> =
-        before.rsplit(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty()).take(3).collect();
-    let mut after = after.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    let before: Vec<&str> = parts(before, char::is_alphabetic).rev().take(3).collect();
+    let mut after = parts(&after, char::is_alphanumeric);
     let (word, next) = (after.next().unwrap_or(""), after.next().unwrap_or(""));
     let ordinal = is_ordinal_ending(text[place.clone()].trim_start_matches(|c: char| c.is_ascii_digit()));
     // `6 times 7`, `6 to the power of 2`, `the 6th prime`
@@ -332,13 +295,10 @@ fn is_operand(text: &str, place: &Range<usize>) -> bool {
 
 /// The end of a computation in place of all of it: `90 feet` for `15 feet * 6 = 90 feet`.
 fn reduced(found: Found) -> Found {
-    match formula(&found.answer, 0..found.answer.len()) {
-        Some(one) if one.kind == Kind::Result => {
-            let start = found.span.start + one.place.start;
-            Found { span: start..start + one.place.len(), answer: one.answer, ..found }
-        }
-        _ => found,
-    }
+    let one = formula(&found.answer, 0..found.answer.len()).filter(|one| one.kind == Kind::Result);
+    let Some(one) = one else { return found };
+    let start = found.span.start + one.place.start;
+    Found { span: start..start + one.place.len(), answer: one.answer, ..found }
 }
 
 /// Removes quotation marks, emphasis and the full stop.
@@ -384,7 +344,7 @@ fn last_statement(text: &str) -> Option<Found> {
     // Whether a sentence was read.
     let (mut brackets, mut spoken) = (0usize, false);
     for sentence in places.into_iter().rev().take(SENTENCES) {
-        let said = outside(&window[sentence.clone()], &shifted(&found, &sentence));
+        let said = outside(window, sentence.clone(), &found);
         let aside = is_aside(&said, &mut brackets);
         // A text that ends in a question or a request is none that answers.
         let plain = lowered(&said);
@@ -430,7 +390,11 @@ fn last_statement(text: &str) -> Option<Found> {
         {
             return Some(Found { value: None, rule: FoundBy::Whole, ..one });
         }
-        let least = if is_comment(&said, tongue) { Rank::New } else { Rank::Circumstance };
+        // `This is based on the 16 that she bought.`, `This is the amount that he saves by his $60 plan.`
+        let first = said.trim_start().strip_prefix("This is ").and_then(|rest| rest.split(' ').next());
+        let comments =
+            first.is_some_and(|word| tongue.is(word, Role::Definite) || is_among(word, "based|due"));
+        let least = if comments { Rank::New } else { Rank::Circumstance };
         if rank >= least && !aside {
             return Some(one);
         }
@@ -441,16 +405,9 @@ fn last_statement(text: &str) -> Option<Found> {
     fallback.map(|(_, found)| found)
 }
 
-/// `This is based on the 16 that she bought.`, `This is the amount that he saves by his $60 plan.`
-fn is_comment(said: &str, tongue: &Language) -> bool {
-    let first = said.trim_start().strip_prefix("This is ").and_then(|rest| rest.split(' ').next());
-    first.is_some_and(|word| tongue.is(word, Role::Definite) || is_among(word, "based|due"))
-}
-
-/// True if a sentence, read from the last to the first, belongs to a remark in brackets, which may be several
-/// sentences.
+/// True if a sentence, read from the last to the first, belongs to a remark of one or more in brackets.
 fn is_aside(said: &str, brackets: &mut usize) -> bool {
-    let (open, close) = (said.matches(['(', '[']).count(), said.matches([')', ']']).count());
+    let (open, close) = count_brackets(said);
     let unclosed = said.trim_start().starts_with('(') && (open > close || said.trim_end().ends_with(')'));
     let aside = *brackets > 0 || close > open || unclosed;
     *brackets = (*brackets + close).saturating_sub(open);
@@ -472,13 +429,6 @@ fn replied(
     let reasons = text.split(|c: char| !c.is_alphabetic()).any(|w| tongue.is(w, Role::Reason));
     let alone = places.len() < 3 && (!computed || reasons || text[reply.end..].starts_with(':'));
     (yes_or_no && text[..reply.start].trim().is_empty() && alone).then_some(reply)
-}
-
-/// The environments of a sentence, by their places in it.
-fn shifted(found: &[Environment], sentence: &Range<usize>) -> Vec<Environment> {
-    let inside = found.iter().filter(|e| e.outer.start >= sentence.start && e.outer.end <= sentence.end);
-    let shift = |place: &Range<usize>| place.start - sentence.start..place.end - sentence.start;
-    inside.map(|e| Environment { outer: shift(&e.outer), inner: shift(&e.inner) }).collect()
 }
 
 /// A few words: a name, a yes or no.

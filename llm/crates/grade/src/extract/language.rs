@@ -3,10 +3,11 @@
 use std::sync::LazyLock;
 
 use crate::named::coded;
-use crate::words::is_among;
+use crate::words::{is_among, parts};
 
 coded! {
     /// The part of a function word in a statement, explained in `languages.txt`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     Role by role: Reason Condition Subject Relative Preposition Compare Label Definite Indefinite Filler Ask Wish Do
     Auxiliary Solved Deny Contrast So Remark Check Confirm Copula Question Right Wrong Reply Curve Concede
 }
@@ -36,17 +37,14 @@ const WORDS: usize = 300;
 
 /// The language of a text: the one most of whose words it has, English in doubt.
 pub(super) fn language(text: &str) -> &'static Language {
-    let mut counts = vec![0usize; LANGUAGES.len()];
-    for word in text.rsplit(|c: char| !c.is_alphabetic()).filter(|w| !w.is_empty()).take(WORDS) {
-        let lower = word.to_lowercase();
-        let han = lower.starts_with(|c| ('\u{4e00}'..='\u{9fff}').contains(&c));
-        for (count, language) in counts.iter_mut().zip(LANGUAGES.iter()) {
-            *count += usize::from(language.role(&lower).is_some());
-            *count += usize::from(language.joined && han);
-        }
-    }
-    let most = (0..LANGUAGES.len()).rev().max_by_key(|i| counts[*i]).unwrap_or(0);
-    &LANGUAGES[most]
+    let words: Vec<String> =
+        parts(text, char::is_alphabetic).rev().take(WORDS).map(str::to_lowercase).collect();
+    let han = |word: &String| word.starts_with(|c| ('\u{4e00}'..='\u{9fff}').contains(&c));
+    let count = |language: &&Language| {
+        let known = words.iter().filter(|word| language.role(word).is_some()).count();
+        known + words.iter().filter(|word| language.joined && han(word)).count()
+    };
+    LANGUAGES.iter().rev().max_by_key(count).unwrap_or(&LANGUAGES[0])
 }
 
 impl Language {

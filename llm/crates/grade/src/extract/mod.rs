@@ -54,9 +54,11 @@ named! {
 impl Extraction {
     /// The answer that a reference holds: itself, or the answer that it marks if that is looked for.
     pub(super) fn reference(self, text: &str) -> String {
-        match self {
-            Extraction::Free => free::reference(&reference::plain(text)),
-            _ => reference::marked(&reference::plain(text)).into_owned(),
+        let plain = reference::plain(text);
+        if self == Extraction::Free {
+            free::reference(&plain)
+        } else {
+            reference::marked(&plain).into_owned()
         }
     }
 }
@@ -94,7 +96,10 @@ impl Prediction {
             Extraction::Free => free::answer(response),
             Extraction::Auto => box_or_all(response, FoundBy::Whole),
             Extraction::Boxed => boxed(response),
-            Extraction::Tag => strict_tag(response).and_then(|inside| box_or_all(inside, FoundBy::Tag)),
+            Extraction::Tag => response
+                .rsplit_once("</think> <answer>")
+                .and_then(|(_, after)| after.split_once("</answer>"))
+                .and_then(|(inside, _)| box_or_all(inside, FoundBy::Tag)),
             Extraction::LenientTag => {
                 lenient_tag(response).and_then(|inside| box_or_all(inside, FoundBy::Tag))
             }
@@ -138,11 +143,6 @@ impl Prediction {
     pub fn into_found(self) -> Option<Found> {
         self.0
     }
-}
-
-fn strict_tag(text: &str) -> Option<&str> {
-    let (_, after) = text.rsplit_once("</think> <answer>")?;
-    Some(after.split_once("</answer>")?.0)
 }
 
 fn lenient_tag(text: &str) -> Option<&str> {

@@ -42,8 +42,7 @@ const GAP: usize = 70;
 /// Occurrences of a noun that are looked at, from the last one backwards.
 const OCCURRENCES: usize = 16;
 
-/// The place, in bytes, of the words that announce an answer last, and the start of that answer. `lower` is the text
-/// in lower case.
+/// The place, in bytes, of the last words that announce an answer, and its start. `lower` is the text in lower case.
 pub(super) fn announced(lower: &str, phrases: &[Phrase]) -> Option<(usize, usize)> {
     let start = |(nouns, copulas): &Phrase| {
         nouns.split('|').filter_map(|noun| after(lower, noun, copulas)).max_by_key(|(_, start)| *start)

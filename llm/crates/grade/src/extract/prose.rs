@@ -107,12 +107,8 @@ fn kind(word: &str) -> Kind {
     if letters == 0 {
         return Kind::Sign;
     }
-    if function(inner).is_some()
-        || matches!(
-            inner.trim_matches(['-', '+']),
-            "sqrt" | "pi" | "infinity" | "inf" | "mod" | "minus" | "negative"
-        )
-    {
+    const NAMED: &str = "sqrt|pi|infinity|inf|mod|minus|negative";
+    if function(inner).is_some() || is_among(inner.trim_matches(['-', '+']), NAMED) {
         return Kind::Function;
     }
     if inner.is_ascii() && inner.contains(['_', '^']) && !longest_word(inner) {
@@ -187,24 +183,23 @@ pub(super) fn runs(text: &str) -> Vec<Range<usize>> {
 
 /// The run that begins at piece `first`, and the piece after it.
 fn run(text: &str, pieces: &[Piece], first: usize) -> (usize, Option<Range<usize>>) {
+    let word = |i: usize| &text[pieces[i].place.clone()];
+    let next_is = |i: usize, kind: Kind| pieces.get(i + 1).is_some_and(|p| p.kind == kind);
     let sign = |p: &Piece| matches!(p.kind, Kind::Sign | Kind::Value) && !p.stop;
     let near_sign = |i: usize| {
         pieces.get(i + 1).is_some_and(sign) || i > 0 && sign(&pieces[i - 1]) && !pieces[i - 1].comma
     };
     // A unit of one letter ends the run: `64 m long`, but `64 m + 1`.
     let unit_after = |i: usize| {
-        let number = text[pieces[i - 1].place.clone()].ends_with(|c: char| c.is_ascii_digit());
-        let goes_on = pieces.get(i + 1).is_some_and(|p| p.kind == Kind::Sign);
-        number
-            && !goes_on
-            && unit_of_a_letter(&text[pieces[i].place.start..])
-                .is_some_and(|(_, n)| n == pieces[i].place.len())
+        let unit = || unit_of_a_letter(&text[pieces[i].place.start..]);
+        word(i - 1).ends_with(|c: char| c.is_ascii_digit())
+            && !next_is(i, Kind::Sign)
+            && unit().is_some_and(|(_, n)| n == pieces[i].place.len())
     };
     let belongs = |i: usize| match pieces[i].kind {
         // An article or a connective of one letter is none unless a sign stands next to it.
-        Kind::Letter if is_among(&text[pieces[i].place.clone()], "a|A|I|y|e|o|à") => {
-            let bare = |p: &Piece| p.kind == Kind::Sign;
-            pieces.get(i + 1).is_some_and(bare) || i > 0 && bare(&pieces[i - 1])
+        Kind::Letter if is_among(word(i), "a|A|I|y|e|o|à") => {
+            next_is(i, Kind::Sign) || i > 0 && pieces[i - 1].kind == Kind::Sign
         }
         Kind::Letter | Kind::Value if i > first && unit_after(i) => false,
         Kind::Value | Kind::Sign | Kind::Function => true,
@@ -212,39 +207,35 @@ fn run(text: &str, pieces: &[Piece], first: usize) -> (usize, Option<Range<usize
         _ => false,
     };
     // A sign alone at the beginning is a bullet.
-    let starts = belongs(first)
-        && !(pieces[first].kind == Kind::Sign
-            && matches!(&text[pieces[first].place.clone()], "-" | "–" | "—" | "*" | "•" | "=" | "/" | ":"));
-    if !starts {
+    let bullet = pieces[first].kind == Kind::Sign
+        && matches!(word(first), "-" | "–" | "—" | "*" | "•" | "=" | "/" | ":");
+    if bullet || !belongs(first) {
         return (first + 1, None);
     }
     let (mut i, mut end, mut depth) = (first, first, 0);
     while i < pieces.len() {
         let piece = &pieces[i];
         let member = depth > 0 || belongs(i) || piece.kind == Kind::Unit;
-        let per = |i: usize| {
-            text[pieces[i].place.clone()] == *"per"
-                && pieces.get(i + 1).is_some_and(|p| p.kind == Kind::Value)
-        };
+        let per = word(i) == "per" && next_is(i, Kind::Value);
         // `10 30-minute episodes`, `5 8 point bucks`: the number of a noun after what is counted.
         let noun = depth == 0 && names_a_noun(text, pieces, i);
-        if !member || noun || per(i) {
+        if !member || noun || per {
             i += usize::from(noun);
             break;
         }
-        depth = (depth + braces(&text[piece.place.clone()])).max(0);
+        depth = (depth + braces(word(i))).max(0);
         end = i;
         i += 1;
-        let goes_on =
-            !piece.comma || depth > 0 || open_bracket(&text[pieces[first].place.start..piece.place.end]);
+        let unclosed = |(open, close)| open > close;
+        let goes_on = !piece.comma
+            || depth > 0
+            || unclosed(count_brackets(&text[pieces[first].place.start..piece.place.end]));
         if piece.stop && depth == 0 || !goes_on {
             break;
         }
     }
     // A sign alone at the end belongs to the words after it.
-    while end > first
-        && pieces[end].kind == Kind::Sign
-        && !text[pieces[end].place.clone()].contains([')', ']', '}', '%', '°', '!'])
+    while end > first && pieces[end].kind == Kind::Sign && !word(end).contains([')', ']', '}', '%', '°', '!'])
     {
         end -= 1;
     }
@@ -260,9 +251,9 @@ fn names_a_noun(text: &str, pieces: &[Piece], i: usize) -> bool {
     counted && number.parse::<u8>().is_ok() && (!noun.is_empty() || after() && !pieces[i].comma)
 }
 
-fn open_bracket(text: &str) -> bool {
-    let count = |set: [char; 2]| text.matches(set).count();
-    count(['(', '[']) > count([')', ']'])
+/// The brackets that a text opens and closes.
+pub(super) fn count_brackets(text: &str) -> (usize, usize) {
+    (text.matches(['(', '[']).count(), text.matches([')', ']']).count())
 }
 
 /// True if a run is an answer: it has a digit or a constant, or it gives something a value.
@@ -276,8 +267,7 @@ fn says_something(run: &str) -> bool {
 pub(super) fn balanced(run: &str) -> &str {
     let mut run = run.trim();
     loop {
-        let count = |set: &[char]| run.matches(set).count();
-        let (open, close) = (count(&['(', '[']), count(&[')', ']']));
+        let (open, close) = count_brackets(run);
         let next = if close > open && run.ends_with([')', ']']) {
             &run[..run.len() - 1]
         } else if open > close && run.starts_with(['(', '[']) {
@@ -289,8 +279,7 @@ pub(super) fn balanced(run: &str) -> &str {
     }
 }
 
-/// The unit of one letter, or of letters with a bar or a power, at the beginning of a text, and its length: `m`,
-/// `m/s`, `m²`.
+/// The unit at the beginning of a text that is a letter or has a bar or a power, and its length: `m`, `m/s`, `m²`.
 pub(super) fn unit_of_a_letter(after: &str) -> Option<(String, usize)> {
     let lead = after.len() - after.trim_start().len();
     let rest = &after[lead..];

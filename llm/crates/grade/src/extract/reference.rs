@@ -13,10 +13,7 @@ pub(super) fn plain(text: &str) -> Cow<'_, str> {
         }
     }
     for quote in ['\'', '"'] {
-        let list = trimmed
-            .strip_prefix('[')
-            .and_then(|rest| rest.strip_suffix(']'))
-            .filter(|list| list.starts_with(quote));
+        let list = trimmed.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
         if let Some(inside) = list.and_then(|list| list.strip_prefix(quote)?.strip_suffix(quote)) {
             let comma = format!("{quote}, {quote}");
             let parts = inside.split(&comma).map(|part| part.trim().trim_matches('$'));

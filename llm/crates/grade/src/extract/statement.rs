@@ -25,11 +25,11 @@ pub(super) fn sentences(text: &str, found: &[Environment]) -> Vec<Range<usize>> 
         while next < found.len() && found[next].outer.start < at {
             next += 1;
         }
-        let end = if next < found.len() && found[next].outer.start == at {
-            at = found[next].outer.end;
-            let inside = text[found[next].inner.clone()].trim_end();
+        let end = if let Some(environment) = found.get(next).filter(|e| e.outer.start == at) {
+            let display = text[at..].starts_with('\\') || text[at..].starts_with("$$");
+            at = environment.outer.end;
+            let inside = text[environment.inner.clone()].trim_end();
             let inside = inside.rfind("\\end{").map_or(inside, |end| inside[..end].trim_end());
-            let display = ["\\", "$$"].iter().any(|open| text[found[next].outer.start..].starts_with(open));
             let capital = text[at..].trim_start().starts_with(char::is_uppercase);
             (inside.ends_with(['.', '?']) || display && capital).then_some(at)
         } else {
@@ -102,13 +102,8 @@ fn items(text: &str, sentence: Range<usize>, found: &[Environment]) -> Vec<Item>
             continue;
         }
         if let Some(formula) = formula(text, environment.inner.clone()) {
-            let comma = text[environment.inner.clone()].trim_end().ends_with(',');
-            out.push(Item::Value(Stated {
-                formula,
-                rank: Rank::New,
-                outer: environment.outer.clone(),
-                comma,
-            }));
+            let (comma, outer) = (inner.trim_end().ends_with(','), environment.outer.clone());
+            out.push(Item::Value(Stated { formula, rank: Rank::New, outer, comma }));
             out.extend(comma.then_some(Item::Mark(',')));
         }
         at = environment.outer.end;
@@ -140,12 +135,8 @@ fn plain_items(text: &str, place: Range<usize>, out: &mut Vec<Item>) {
             formula.answer = split;
         }
         formula.place = formula.place.start + start..formula.place.end + start;
-        out.push(Item::Value(Stated {
-            formula,
-            rank: Rank::New,
-            outer: start + run.start..start + at,
-            comma: false,
-        }));
+        let outer = start + run.start..start + at;
+        out.push(Item::Value(Stated { formula, rank: Rank::New, outer, comma: false }));
     }
     words_and_marks(&plain[at..], out);
 }
@@ -162,22 +153,17 @@ fn with_glued_unit(answer: &str) -> Option<String> {
 }
 
 fn words_and_marks(text: &str, out: &mut Vec<Item>) {
-    for piece in text.split_whitespace() {
-        let mut word = String::new();
-        for c in piece.chars() {
-            if c.is_alphanumeric() || matches!(c, '\'' | '’' | '✓' | '✔') {
-                word.extend(c.to_lowercase());
-                continue;
-            }
-            if !word.is_empty() {
-                out.push(Item::Word(std::mem::take(&mut word)));
-            }
-            if matches!(c, ',' | ';' | ':' | '，' | '；' | '：' | '—' | '–' | '=' | '(' | '≈') {
-                out.push(Item::Mark(c));
-            }
+    let mut word = String::new();
+    for c in text.chars().chain([' ']) {
+        if c.is_alphanumeric() || matches!(c, '\'' | '’' | '✓' | '✔') {
+            word.extend(c.to_lowercase());
+            continue;
         }
         if !word.is_empty() {
-            out.push(Item::Word(word));
+            out.push(Item::Word(std::mem::take(&mut word)));
+        }
+        if matches!(c, ',' | ';' | ':' | '，' | '；' | '：' | '—' | '–' | '=' | '(' | '≈') {
+            out.push(Item::Mark(c));
         }
     }
 }
@@ -188,10 +174,8 @@ pub(super) fn is_remark(sentence: &str, language: &Language) -> bool {
     if lower.ends_with(['?', '？']) {
         return true;
     }
-    let words: Vec<&str> = lower
-        .split(|c: char| !(c.is_alphanumeric() || matches!(c, '\'' | '✓' | '✔')))
-        .filter(|w| !w.is_empty())
-        .collect();
+    let in_word = |c: char| c.is_alphanumeric() || matches!(c, '\'' | '✓' | '✔');
+    let words: Vec<&str> = words::parts(&lower, in_word).collect();
     let opens = |role| words.iter().take(4).any(|w| language.is(w, role));
     // `check again` works it out once more, and books are checked out.
     let checks = |i: usize| words[i] == "check" && !matches!(words.get(i + 1), Some(&("again" | "out")));
@@ -294,7 +278,7 @@ fn coordinated(a: &Stated, b: &Stated, between: &str, language: &Language) -> bo
 
 /// True if the text between two values makes them parts of one answer.
 pub(super) fn joins(between: &str) -> bool {
-    let mut words = between.split([' ', ',', ';', '，', '、', '\n']).filter(|w| !w.is_empty());
+    let mut words = words::parts(between, |c| !" ,;，、\n".contains(c));
     between.len() <= 24
         && !between.chars().all(|c| matches!(c, ' ' | '\n'))
         && words.all(words::joins_mathematics)
@@ -310,16 +294,10 @@ fn with_neighbours(text: &str, values: &[Stated], at: usize, end: usize, languag
             || equal(a, b, between)
                 && !between.split_whitespace().any(|w| language.role(w) == Some(Role::Preposition))
     };
-    let (mut first, mut last) = (at, at);
-    while last + 1 < values.len() && equal(&values[last], &values[last + 1], between(last)) {
-        last += 1;
-    }
-    while first > 0
-        && (equal(&values[first - 1], &values[first], between(first - 1))
-            || listed(values, first - 1, at, &between))
-    {
-        first -= 1;
-    }
+    let joins_next = |i: &usize| equal(&values[*i], &values[i + 1], between(*i));
+    let joins_before = |i: &usize| joins_next(i) || listed(values, *i, at, &between);
+    let mut last = at + (at..values.len() - 1).take_while(joins_next).count();
+    let mut first = at - (0..at).rev().take_while(joins_before).count();
     let mut out = values[at].clone();
     // `a ratio of 3 to 4`
     let parted = |i: usize, by: &str| i + 1 < values.len() && between(i).trim() == by;
@@ -366,18 +344,17 @@ pub(super) fn unit(after: &str) -> String {
 }
 
 fn words_of(text: &str) -> impl DoubleEndedIterator<Item = &str> {
-    text.split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty())
+    words::parts(text, char::is_alphanumeric)
 }
 
 /// The letter of a choice that a sentence says to be right: `so B is the correct answer`.
 pub(super) fn choice(text: &str, sentence: Range<usize>, language: &Language) -> Option<Range<usize>> {
     let part = &text[sentence.clone()];
     let lower = lowered(part);
-    let mut best = None;
-    for (at, c) in part.char_indices().filter(|(_, c)| ('A'..='J').contains(c)) {
+    let chosen = |at: usize| {
         let alone = |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric() && c != '\'' || c > '\u{2e80}');
-        if !alone(part[..at].chars().next_back()) || !alone(part[at + c.len_utf8()..].chars().next()) {
-            continue;
+        if !alone(part[..at].chars().next_back()) || !alone(part[at + 1..].chars().next()) {
+            return false;
         }
         // In this clause: `A is wrong, so it must be D`, `D, because A is wrong`.
         let clause = &lower[lower[..at].rfind([',', ';', '，']).unwrap_or(0)..];
@@ -385,17 +362,15 @@ pub(super) fn choice(text: &str, sentence: Range<usize>, language: &Language) ->
         let denied = said.any(|w| language.is(w, Role::Deny) || language.is(w, Role::Wrong));
         // `选（D）`, `I think it's D`
         let before = lower[..at].trim_end_matches(['(', '（', ' ', '*']);
-        let chooses = |before: &str| {
-            ["选", "it's", " choose", " pick", " select", " say"].iter().any(|word| before.ends_with(word))
-        };
+        let ends = |before: &str, words: &str| words.split('|').any(|word| before.ends_with(word));
+        let chooses = |before: &str| ends(before, "选|it's| choose| pick| select| say");
         // `choose plan B`
         let noun = before.rsplit_once(' ').filter(|(_, noun)| noun.chars().all(char::is_alphabetic));
         if chooses(before) || noun.is_some_and(|(verb, _)| chooses(verb)) && !denied {
-            best = Some(sentence.start + at..sentence.start + at + 1);
-            continue;
+            return true;
         }
         // `I go with option B`, but not `option B is too large`
-        let named = [" option", " choice", " only"].iter().any(|word| before.ends_with(word));
+        let named = ends(before, " option| choice| only");
         let after = lower[at + 1..].trim_start_matches([')', '）', ' ', '*']);
         // A letter that another follows is the first of a list: `C, A, B`.
         let listed =
@@ -412,12 +387,11 @@ pub(super) fn choice(text: &str, sentence: Range<usize>, language: &Language) ->
         let subject = words_of(clause).next().is_some_and(|w| words::is_among(w, "option|choice"));
         // `Let's consider option C first.`
         let open = || words_of(clause).any(|w| language.is(w, Role::Condition) && w != "take");
-        if !denied && (named && !copula && (!subject || ended) && !open() || said && ended || copula && right)
-        {
-            best = Some(sentence.start + at..sentence.start + at + 1);
-        }
-    }
-    best
+        !denied && (named && !copula && (!subject || ended) && !open() || said && ended || copula && right)
+    };
+    let mut letters = part.char_indices().filter(|(_, c)| ('A'..='J').contains(c));
+    let at = sentence.start + letters.rfind(|(at, _)| chosen(*at))?.0;
+    Some(at..at + 1)
 }
 
 /// The word that the conclusion of a sentence gives where it has no value: `5 days later, so the meeting is on Monday`.
@@ -453,7 +427,7 @@ pub(super) fn word(text: &str, sentence: Range<usize>, language: &Language) -> O
     }
     let concludes = language.is(&first.to_lowercase(), Role::So);
     // `Hence, Bob is the oldest`
-    let mut words = part[lead + first.len()..].split([' ', ',']).filter(|w| !w.is_empty());
+    let mut words = words::parts(&part[lead + first.len()..], |c| !matches!(c, ' ' | ','));
     if let (true, Some(name), Some(copula), Some(article)) =
         (concludes, words.next(), words.next(), words.next())
         && name.starts_with(char::is_uppercase)

@@ -113,15 +113,12 @@ impl Lexer<'_> {
 
     /// `\mathbb{R}`, `\mathbb Z`, `\mathcal{C}`.
     fn alphabet(&mut self, name: &str) -> Result<Token, Reason> {
-        let letter = match self.braced() {
-            Some(inside) => inside.trim().to_owned(),
-            None => {
-                self.take_while(char::is_whitespace);
-                self.take_while(|c| c.is_ascii_alphabetic()).to_owned()
-            }
-        };
+        let letter = self.braced().map(str::trim).unwrap_or_else(|| {
+            self.take_while(char::is_whitespace);
+            self.take_while(|c| c.is_ascii_alphabetic())
+        });
         let blackboard = matches!(name, "mathbb" | "Bbb");
-        match letter.as_str() {
+        match letter {
             "" => unreadable(format!("\\{name} without braces")),
             "R" if blackboard => Ok(Token::Reals),
             _ => Ok(Token::Symbol(format!("{name} {letter}"))),

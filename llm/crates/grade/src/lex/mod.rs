@@ -8,7 +8,7 @@ mod signs;
 mod tests;
 mod word;
 
-use super::named::tokens;
+use super::named::coded;
 use super::node::{Function, Logic, Relation};
 use super::rules::{Rule, Rules};
 use super::verdict::{Reason, unreadable};
@@ -16,7 +16,8 @@ use super::verdict::{Reason, unreadable};
 pub(super) use number::plain_number;
 pub(super) use signs::{function, spelled_symbol};
 
-tokens! {
+coded! {
+    #[derive(Clone, Debug, PartialEq)]
     /// A word or sign for the parser. `Choose` and `Over` stand between their arguments; `Separator` is also `\|`;
     /// `Cross` is `\times`, which of two vectors is another product than `\cdot`; `Circ` is degrees as a power and
     /// composition elsewhere; the answer stands after `Implies`; `Modulus` is the class of a number, and `Remainder`
@@ -169,8 +170,8 @@ impl<'a> Lexer<'a> {
         match c {
             '\\' => self.command(),
             _ if c.is_ascii_alphabetic() => {
-                let end = self.rest().find(|c: char| !c.is_alphabetic()).unwrap_or(self.rest().len());
-                let latin = self.rest()[..end].chars().any(|c| matches!(c, 'À'..='ɏ'));
+                let mut letters = self.rest().chars().take_while(|c| c.is_alphabetic());
+                let latin = letters.any(|c| matches!(c, 'À'..='ɏ'));
                 if latin && self.spelling.wide {
                     return self.foreign_word();
                 }

@@ -7,14 +7,8 @@ pub(crate) fn plain_number(digits: &str) -> Token {
     Token::Number { digits: digits.to_owned(), repeating: String::new(), exponent: 0, dots: false }
 }
 
-/// A run of groups of three digits.
-struct Groups<'a> {
-    parts: Vec<&'a str>,
-    /// The end of the run.
-    end: usize,
-    /// True if a mark can only part thousands.
-    sure: bool,
-}
+/// A run of groups of three digits, its end, and true if a mark in it can only part thousands.
+type Groups<'a> = (Vec<&'a str>, usize, bool);
 
 /// Marks of which none is also a list separator or a decimal sign, and the plain comma.
 const MARKS: [(&str, bool); 7] = [
@@ -53,8 +47,12 @@ impl<'a> Lexer<'a> {
             self.wide_thousands(&mut digits);
         }
         let repeating = self.fraction(&mut digits);
-        let exponent = self.power_of_ten();
-        let dots = digits.contains('.') && self.dots();
+        // The `e3` of `1.5e3`.
+        let power = self.rest().strip_prefix(['e', 'E']).and_then(exponent);
+        let (exponent, length) = power.map_or((0, 0), |(value, length)| (value, length + 1));
+        self.at += length;
+        let dots = ["...", "…", "\\ldots", "\\dots", "\\cdots"];
+        let dots = digits.contains('.') && dots.iter().any(|dots| self.take(dots));
         self.push(Token::Number { digits, repeating, exponent, dots });
     }
 
@@ -79,30 +77,23 @@ impl<'a> Lexer<'a> {
 
     /// Adds the digits after the decimal sign and gives the repeating ones.
     fn fraction(&mut self, digits: &mut String) -> String {
-        let rest = self.rest();
-        let mut mark = 0;
-        let point = [".", "{.}"].into_iter().find_map(|sign| Some((sign, rest.strip_prefix(sign)?)));
-        if let Some((sign, _)) =
-            point.filter(|(_, after)| after.starts_with(|c: char| c.is_ascii_digit() || c == '\\'))
-        {
-            mark = sign.len();
+        let digit_or_command = |c: char| c.is_ascii_digit() || c == '\\';
+        let is_point = |sign: &&str| {
+            self.rest().strip_prefix(*sign).is_some_and(|after| after.starts_with(digit_or_command))
+        };
+        if let Some(sign) = [".", "{.}"].into_iter().find(is_point) {
+            self.at += sign.len();
         } else if let Some(length) = self.decimal_comma(digits) {
             self.uses(Rule::DecimalComma);
-            mark = length;
-        }
-        if mark == 0 {
+            self.at += length;
+        } else {
             return String::new();
         }
-        self.at += mark;
-        let after = self.digits();
-        if !after.is_empty() {
-            digits.push('.');
-            *digits += after;
-        }
-        let repeating = self.repeating();
-        if !repeating.is_empty() && after.is_empty() {
+        let (after, repeating) = (self.digits(), self.repeating());
+        if !after.is_empty() || !repeating.is_empty() {
             digits.push('.');
         }
+        *digits += after;
         repeating
     }
 
@@ -141,23 +132,12 @@ impl<'a> Lexer<'a> {
         String::new()
     }
 
-    fn dots(&mut self) -> bool {
-        ["...", "…", "\\ldots", "\\dots", "\\cdots"].iter().any(|dots| self.take(dots))
-    }
-
-    /// The `e3` of `1.5e3`; 0 if there is none.
-    fn power_of_ten(&mut self) -> i64 {
-        let Some((value, length)) = self.rest().strip_prefix(['e', 'E']).and_then(exponent) else { return 0 };
-        self.at += 1 + length;
-        value
-    }
-
     /// Adds the groups of three digits that follow after thousands commas or thin spaces.
     fn thousands(&mut self, digits: &mut String) -> bool {
         if digits.len() > 3 {
             return false;
         }
-        let Some(Groups { parts, end, sure }) = self.groups() else { return false };
+        let Some((parts, end, sure)) = self.groups() else { return false };
         // No member of a list is written `000`.
         let zeros = parts.iter().any(|group| group.starts_with('0'));
         if self.spelling.comma && !zeros {
@@ -175,8 +155,7 @@ impl<'a> Lexer<'a> {
         true
     }
 
-    /// True if these digits stand right after a number and a comma: they go on with a run of which an earlier part
-    /// did not fit.
+    /// True if these digits follow a number and a comma: they go on with a run of which a part did not fit.
     fn after_a_comma(&self, length: usize) -> bool {
         let before = self.text[..self.at - length].strip_suffix(',');
         before.is_some_and(|before| before.ends_with(|c: char| c.is_ascii_digit()))
@@ -202,7 +181,7 @@ impl<'a> Lexer<'a> {
             parts.push(&after[..3]);
             end = self.text.len() - after.len() + 3;
         }
-        (!parts.is_empty()).then_some(Groups { parts, end, sure })
+        (!parts.is_empty()).then_some((parts, end, sure))
     }
 
     /// Groups after blanks, apostrophes or points.

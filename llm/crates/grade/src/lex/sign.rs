@@ -40,21 +40,17 @@ impl Lexer<'_> {
         }
         self.at += c.len_utf8();
         if let Some((top, bottom)) = vulgar_fraction(c) {
-            [Token::Frac, plain_number(&top), plain_number(&bottom)]
-                .into_iter()
-                .for_each(|part| self.push(part));
-            return Ok(());
-        }
-        if c == 'Ω' && self.spelling.wide && self.after_value() {
-            self.push(Token::Text("ohm".into()));
-            return Ok(());
-        }
-        if c == '∅' {
-            self.empty_set();
+            for part in [Token::Frac, plain_number(&top), plain_number(&bottom)] {
+                self.push(part);
+            }
             return Ok(());
         }
         let letter = || matches!(c, 'α'..='ω' | 'Α'..='Ω').then(|| Token::Symbol(c.to_string()));
         match sign(c.encode_utf8(&mut [0; 4])).or_else(letter) {
+            _ if c == 'Ω' && self.spelling.wide && self.after_value() => {
+                self.push(Token::Text("ohm".into()))
+            }
+            _ if c == '∅' => self.empty_set(),
             Some(token) => self.push(token),
             // The end of a sentence.
             None if matches!(c, '.' | '。' | '।')
@@ -71,24 +67,20 @@ impl Lexer<'_> {
 
     /// Signs of several characters.
     fn compound(&mut self) -> bool {
-        // `3{:}45`
-        if self.take("{:}") {
-            self.push(Token::Colon);
-            return true;
-        }
-        // `4!=24`
-        if self.rest().starts_with("!=")
+        let rest = self.rest();
+        let signs = [3, 2].into_iter().filter_map(|length| rest.get(..length).filter(|s| s.is_ascii()));
+        let found = if rest.starts_with("{:}") {
+            // `3{:}45`
+            Some((3, Token::Colon))
+        } else if rest.starts_with("!=")
             && self.text[..self.at].ends_with(|c: char| c.is_ascii_digit() || c == ')' || c == '}')
         {
-            self.at += 1;
-            self.push(Token::Bang);
-            return true;
-        }
-        let signs =
-            [3, 2].into_iter().filter_map(|length| self.rest().get(..length).filter(|s| s.is_ascii()));
-        let Some((length, token)) = signs.filter_map(|s| Some((s.len(), sign(s)?))).next() else {
-            return false;
+            // `4!=24`
+            Some((1, Token::Bang))
+        } else {
+            signs.filter_map(|s| Some((s.len(), sign(s)?))).next()
         };
+        let Some((length, token)) = found else { return false };
         self.at += length;
         self.push(token);
         true

@@ -39,10 +39,8 @@ pub(super) fn sign(spelling: &str) -> Option<Token> {
 
 /// The function of a name, with or without a backslash before it.
 pub(crate) fn function(name: &str) -> Option<Function> {
-    match SIGNS.get(name) {
-        Some(Token::Function(function)) => Some(*function),
-        _ => None,
-    }
+    let Some(Token::Function(function)) = SIGNS.get(name) else { return None };
+    Some(*function)
 }
 
 /// True for the name of a Greek letter that plain text spells out.

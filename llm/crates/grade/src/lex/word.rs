@@ -28,10 +28,7 @@ fn quantity(text: &str) -> Option<(&str, &str)> {
 }
 
 pub(super) fn joined_by(connective: Connective) -> Token {
-    match connective {
-        Connective::And => Token::And,
-        Connective::Or => Token::Or,
-    }
+    if connective == Connective::And { Token::And } else { Token::Or }
 }
 
 impl<'a> Lexer<'a> {
@@ -146,18 +143,16 @@ impl<'a> Lexer<'a> {
         let trimmed = rest.trim_start();
         let inside = trimmed.strip_prefix('{')?;
         let mut depth = 1usize;
-        for (i, b) in inside.bytes().enumerate() {
-            match b {
-                b'{' => depth += 1,
-                b'}' => depth -= 1,
+        let end = inside.find(|c| {
+            match c {
+                '{' => depth += 1,
+                '}' => depth -= 1,
                 _ => {}
             }
-            if depth == 0 {
-                self.at += rest.len() - trimmed.len() + 1 + i + 1;
-                return Some(&inside[..i]);
-            }
-        }
-        None
+            depth == 0
+        })?;
+        self.at += rest.len() - trimmed.len() + end + 2;
+        Some(&inside[..end])
     }
 
     /// The content of a text command: a separator, a function, one letter, or words.
@@ -229,9 +224,6 @@ impl<'a> Lexer<'a> {
 
     /// Takes the braces after a command that needs them and gives their content.
     pub(super) fn needed(&mut self, name: &str) -> Result<&'a str, Reason> {
-        match self.braced() {
-            Some(inside) => Ok(inside),
-            None => unreadable(format!("\\{} without braces", shown(name))),
-        }
+        self.braced().map_or_else(|| unreadable(format!("\\{} without braces", shown(name))), Ok)
     }
 }

@@ -71,6 +71,8 @@ impl Parser<'_> {
             let value = self.nested(Self::product)?;
             return Ok(Node::Unit(Box::new(value), Unit::Measure(name.to_owned())));
         }
+        let is_vector =
+            |node: &Node| matches!(node, Node::Symbol(name) if name.starts_with("vec ") || name == "nabla");
         let mut factors = vec![(false, self.factor()?)];
         let mut unit = None;
         loop {
@@ -117,7 +119,7 @@ impl Parser<'_> {
         };
         match unit {
             None => Ok(value),
-            Some(unit) => half_of_day(value, &unit).or_else(|value| self.compound(value, unit)),
+            Some(unit) => half_of_day(&value, &unit).map_or_else(|| self.compound(value, unit), Ok),
         }
     }
 
@@ -145,9 +147,7 @@ impl Parser<'_> {
             Node::Degrees(inner) => (inner, Node::Degrees),
             other => (other, |plain| *plain),
         };
-        if let (true, Some(whole), Node::Product(parts)) = (is_fraction, &whole, fraction)
-            && let [(false, top), (true, bottom)] = &parts[..]
-            && let (Some(top), Some(bottom)) = (top.as_integer(), bottom.as_integer())
+        if let (true, Some(whole), Some((top, bottom))) = (is_fraction, &whole, fraction.fraction())
             && let (Ok(top), Ok(bottom)) = (u32::try_from(top), u32::try_from(bottom))
             && top < bottom
             && !whole.is_zero()
@@ -199,8 +199,4 @@ fn signed(sign: Sign, term: Node) -> Node {
         (Sign::Minus, Node::Number(number)) => Node::Number(Number { value: -number.value, ..number }),
         (sign, term) => Node::Sum(vec![(sign, term)]),
     }
-}
-
-fn is_vector(node: &Node) -> bool {
-    matches!(node, Node::Symbol(name) if name.starts_with("vec ") || name == "nabla")
 }

@@ -76,14 +76,11 @@ fn spelled(token: &Token) -> String {
 
 /// True if the items are inequalities, memberships and the like, and not values.
 fn conditions(items: &[Node]) -> bool {
-    items.iter().all(|item| match item {
-        Node::Chain(_, rest, _) => rest.iter().all(|(r, _)| !matches!(r, Relation::Equal | Relation::About)),
-        _ => false,
-    })
+    let unequal = |(relation, _): &(Relation, Node)| !matches!(relation, Relation::Equal | Relation::About);
+    items.iter().all(|item| matches!(item, Node::Chain(_, rest, _) if rest.iter().all(unequal)))
 }
 
-/// True for what only names something: `x`, `x_{0}`, `f(x)`, `f'(x)`, `f^{-1}(x)`, `(x, y)`, `B^{-1}`, a text; `y(x)` if a
-/// bracket ends it.
+/// True for a name: `x`, `x_{0}`, `f(x)`, `f'(x)`, `f^{-1}(x)`, `(x, y)`, `B^{-1}`, a text; `y(x)` if bracketed.
 pub(super) fn is_label(node: &Node, bracketed: bool) -> bool {
     let name = |n: &Node| matches!(n, Node::Symbol(_) | Node::Euler | Node::Imaginary | Node::Words(_));
     let plain = |n: &Node| match n {
@@ -269,10 +266,8 @@ impl Parser<'_> {
             let end = std::mem::replace(&mut self.at, start + 2 * parts.len() - 1);
             let value = self.clock(start).unwrap_or(Node::Ratio(parts));
             self.at = end;
-            return Ok(match named::half_of_day(value, &unit) {
-                Ok(time) => time,
-                Err(value) => Node::Unit(Box::new(value), unit),
-            });
+            let time = named::half_of_day(&value, &unit);
+            return Ok(time.unwrap_or_else(|| Node::Unit(Box::new(value), unit)));
         }
         Ok(self.clock(start).unwrap_or(Node::Ratio(parts)))
     }

@@ -1,5 +1,4 @@
-//! Names of things, which keep the order of their parts: applications of functions, derivatives, angles, formulas of
-//! logic.
+//! Names, which keep the order of their parts: applications of functions, derivatives, angles, formulas of logic.
 
 use super::{Parser, unreadable};
 use crate::lex::Token;
@@ -17,8 +16,7 @@ pub(super) fn is_function(name: &str) -> bool {
     matches!(stem, "f" | "g" | "h" | "F" | "G" | "H" | "T" | "P" | "phi" | "sigma" | "zeta" | "Gamma")
 }
 
-/// True for a letter that is a function where one term with symbols stands in the brackets: `u(2x)`, but `u(x + 1)`
-/// is a product.
+/// True for a letter that is a function before a single term with symbols: `u(2x)`, but `u(x + 1)` is a product.
 fn may_be_function(name: &str) -> bool {
     const NAMES: &str = "p|q|u|v|w|y|Q|R|S|U|V|W|M|N|L|mu|tau|psi|chi|eta|rho|omega|Phi|Psi|Lambda";
     is_among(name.split(['_', '\'']).next().unwrap_or(name), NAMES)
@@ -107,10 +105,8 @@ impl Parser<'_> {
         Ok(match parts.len() {
             1 => parts.remove(0),
             // Inequalities and equations that hold together, or one of which does.
-            _ if parts.iter().all(|part| matches!(part, Node::Chain(..))) => match connective {
-                Logic::And if super::conditions(&parts) => Node::All(parts),
-                _ => Node::List(parts),
-            },
+            _ if *connective == Logic::And && super::conditions(&parts) => Node::All(parts),
+            _ if parts.iter().all(|part| matches!(part, Node::Chain(..))) => Node::List(parts),
             _ => Node::Logic(*connective, parts),
         })
     }
@@ -150,19 +146,17 @@ pub(super) fn conjugate(node: Node) -> Node {
 }
 
 /// `7 \text{ p.m.}` and `1:15 \text{ p.m.}` as a time.
-pub(super) fn half_of_day(value: Node, unit: &Unit) -> Result<Node, Node> {
-    let Unit::Measure(name) = unit else { return Err(value) };
-    let afternoon = Some(name == "pm");
-    match &value {
-        _ if !matches!(name.as_str(), "am" | "pm") => Err(value),
-        Node::Time(clock) => Ok(Node::Time(Clock { afternoon, ..*clock })),
-        hour => {
-            match hour.as_integer().and_then(|n| u32::try_from(n).ok()).filter(|n| (1..=12).contains(n)) {
-                Some(hour) => Ok(Node::Time(Clock { hour, past: (0, None), afternoon })),
-                None => Err(value),
-            }
+pub(super) fn half_of_day(value: &Node, unit: &Unit) -> Option<Node> {
+    let Unit::Measure(name) = unit else { return None };
+    let afternoon = Some(name == "pm").filter(|_| matches!(name.as_str(), "am" | "pm"))?;
+    let clock = match value {
+        Node::Time(clock) => *clock,
+        other => {
+            let hour = u32::try_from(other.as_integer()?).ok().filter(|n| (1..=12).contains(n))?;
+            Clock { hour, past: (0, None), afternoon: None }
         }
-    }
+    };
+    Some(Node::Time(Clock { afternoon: Some(afternoon), ..clock }))
 }
 
 /// The derivative `\frac{d^n y}{dx^n}`, of which the letters d do not cancel.

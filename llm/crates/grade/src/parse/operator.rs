@@ -22,16 +22,12 @@ impl Parser<'_> {
     pub(super) fn operator(&mut self, name: &str) -> Result<Node, Reason> {
         let (mut below, mut above) = (None, None);
         loop {
-            match self.peek() {
-                Some(Token::Underscore) if below.is_none() => {
-                    self.at += 1;
-                    below = Some(self.argument_whole()?);
-                }
-                Some(Token::Caret) if above.is_none() => {
-                    self.at += 1;
-                    above = Some(self.script()?);
-                }
-                _ => break,
+            if below.is_none() && self.take(&Token::Underscore) {
+                below = Some(self.argument_whole()?);
+            } else if above.is_none() && self.take(&Token::Caret) {
+                above = Some(self.script()?);
+            } else {
+                break;
             }
         }
         if name == "det" {

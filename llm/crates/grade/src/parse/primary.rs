@@ -39,18 +39,13 @@ impl Parser<'_> {
             Token::Text(text) => Ok(words_node(&text)),
             Token::Function(function) => self.call(function),
             Token::Frac => {
-                let top = self.argument()?;
-                let bottom = self.argument()?;
-                if let Some(derivative) = derivative(&top, &bottom) {
-                    return Ok(derivative);
+                let (top, bottom) = (self.argument()?, self.argument()?);
+                match derivative(&top, &bottom) {
+                    Some(derivative) => Ok(derivative),
+                    None => crate::matrix::product(vec![(false, top), (true, bottom)], self.budget),
                 }
-                crate::matrix::product(vec![(false, top), (true, bottom)], self.budget)
             }
-            Token::Binom => {
-                let top = self.argument()?;
-                let bottom = self.argument()?;
-                Ok(Node::Call(Function::Binomial, vec![top, bottom]))
-            }
+            Token::Binom => Ok(Node::Call(Function::Binomial, vec![self.argument()?, self.argument()?])),
             Token::Root => self.root(),
             Token::Open(open) => self.brackets(open),
             Token::BraceOpen => {
@@ -68,18 +63,17 @@ impl Parser<'_> {
 
     /// The real line, or the half of it that `\mathbb{R}^+` and `\mathbb{R}^{-}` mean.
     fn reals(&mut self) -> Node {
-        let ahead = if self.peek_after(1) == Some(&Token::BraceOpen) { 2 } else { 1 };
-        let half = match self.peek_after(ahead).filter(|_| self.peek() == Some(&Token::Caret)) {
-            Some(Token::Plus) => Some((Node::integer(0), Node::Infinity)),
-            Some(Token::Minus) => Some((Node::minus_infinity(), Node::integer(0))),
+        let half = match &self.tokens[self.at..] {
+            [Token::Caret, sign, ..] if *sign != Token::BraceOpen => Some((sign, 2)),
+            [Token::Caret, Token::BraceOpen, sign, Token::BraceClose, ..] => Some((sign, 4)),
             _ => None,
         };
-        let closed = ahead == 1 || self.peek_after(3) == Some(&Token::BraceClose);
-        let line = (Node::minus_infinity(), Node::Infinity);
-        let (low, high) = half.filter(|_| closed).map_or(line, |half| {
-            self.at += 2 * ahead;
-            half
-        });
+        let (low, high, length) = match half {
+            Some((Token::Plus, length)) => (Node::integer(0), Node::Infinity, length),
+            Some((Token::Minus, length)) => (Node::minus_infinity(), Node::integer(0), length),
+            _ => (Node::minus_infinity(), Node::Infinity, 0),
+        };
+        self.at += length;
         Node::interval(low, high, (false, false))
     }
 
@@ -109,10 +103,7 @@ impl Parser<'_> {
 
     /// An index: braces, or one number, symbol or text as a whole.
     pub(super) fn argument_whole(&mut self) -> Result<Node, Reason> {
-        match self.peek() {
-            Some(Token::BraceOpen) => self.nested(Self::braces),
-            _ => self.nested(Self::primary),
-        }
+        self.nested(if self.peek() == Some(&Token::BraceOpen) { Self::braces } else { Self::primary })
     }
 
     /// A symbol, or the number of combinations `C_n^k`, `C(n, k)` of two numbers.

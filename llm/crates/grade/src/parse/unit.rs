@@ -1,12 +1,13 @@
 //! Units and nouns after a value.
 
-use num_bigint::BigInt;
+use num_traits::One;
 
 use super::{Parser, unreadable};
 use crate::lex::Token;
 use crate::node::{Node, Sign};
 use crate::units::{self, Unit};
 use crate::verdict::Reason;
+use crate::words;
 
 /// The words after a value as far as they are read.
 #[derive(Default)]
@@ -33,16 +34,9 @@ impl Name {
     }
 
     fn words(&mut self, text: &str) {
-        let text = text
-            .replace("^{", "^")
-            .replace("p.m", "pm")
-            .replace("a.m", "am")
-            .replace("P.M", "pm")
-            .replace("A.M", "am");
-        for word in text
-            .split(|c: char| !c.is_alphanumeric() && !matches!(c, '/' | '\'' | '-' | '^'))
-            .filter(|w| !w.is_empty())
-        {
+        let halves = [("p.m", "pm"), ("a.m", "am"), ("P.M", "pm"), ("A.M", "am")];
+        let text = halves.iter().fold(text.replace("^{", "^"), |text, (half, name)| text.replace(half, name));
+        for word in words::parts(&text, |c| c.is_alphanumeric() || matches!(c, '/' | '\'' | '-' | '^')) {
             for (i, part) in word.split('/').enumerate() {
                 self.divided |= i > 0;
                 let (name, power) = part.split_once('^').unwrap_or((part, ""));
@@ -74,14 +68,6 @@ impl Name {
                 let symbol = word.len() < 4 && capital.is_some_and(|at| at > 0 || word.len() < 3);
                 self.add(if symbol { word } else { &lower });
             }
-        }
-    }
-
-    fn raise(&mut self, power: &Node) {
-        match power.as_integer() {
-            Some(n) if *n != BigInt::from(1) => self.text += &format!("^{n}"),
-            Some(_) => {}
-            None => self.unknown = true,
         }
     }
 
@@ -170,8 +156,11 @@ impl Parser<'_> {
                 self.at += 1;
             }
             if self.take(&Token::Caret) {
-                let power = self.script()?;
-                name.raise(&power);
+                match self.script()?.as_integer() {
+                    Some(n) if n.is_one() => {}
+                    Some(n) => name.text += &format!("^{n}"),
+                    None => name.unknown = true,
+                }
             }
             let more = self.take(&Token::Divide);
             name.divided |= more;

@@ -1,5 +1,4 @@
-//! This grader and Math-Verify 0.9.0 side by side: labelled cases, the recorded verdicts on them, and the tables made
-//! of both.
+//! This grader and Math-Verify 0.9.0 side by side: labelled cases, recorded verdicts, and the tables made of both.
 //!
 //! `GRADE_WRITE=1 cargo test -p grpo-lambda-grade --test pool agreement` writes the tables again.
 
@@ -113,13 +112,16 @@ impl Peer {
 /// a label that is not `true` as Math-Verify's `false` does.
 type Tally = [usize; 3];
 
-fn add(tally: &mut Tally, found: bool, label: Option<bool>) {
-    let place = match (found, label == Some(true)) {
-        (true, false) => 1,
-        (false, true) => 2,
-        _ => 0,
-    };
-    tally[place] += 1;
+fn tally(found: impl Iterator<Item = bool>, cases: &[Case]) -> Tally {
+    let mut tally = Tally::default();
+    for (found, case) in found.zip(cases) {
+        tally[match (found, case.equal == Some(true)) {
+            (true, false) => 1,
+            (false, true) => 2,
+            _ => 0,
+        }] += 1;
+    }
+    tally
 }
 
 struct Suite {
@@ -151,12 +153,8 @@ fn suites() -> Vec<Suite> {
 
 /// Our tally and that of Math-Verify.
 fn tallies(suite: &Suite) -> (Tally, Tally) {
-    let (mut ours, mut theirs) = (Tally::default(), Tally::default());
-    for (i, case) in suite.cases.iter().enumerate() {
-        add(&mut ours, suite.verdicts[i].is_equal(), case.equal);
-        add(&mut theirs, suite.peer.verdict(i) == b'1', case.equal);
-    }
-    (ours, theirs)
+    let (ours, theirs) = (suite.verdicts.iter().map(Verdict::is_equal), suite.peer.verdicts.bytes());
+    (tally(ours, &suite.cases), tally(theirs.map(|verdict| verdict == b'1'), &suite.cases))
 }
 
 /// Agreement by suite as a table of the page.
@@ -200,41 +198,19 @@ fn disputes(suite: &Suite) -> impl Iterator<Item = [String; 8]> {
     })
 }
 
-const COLUMNS: [&str; 8] = ["suite", "class", "gold", "answer", "label", "ours", "math_verify", "why"];
-
-/// All disputes as tab-separated values.
-fn tsv(rows: &[[String; 8]]) -> String {
-    let lines = rows.iter().map(|row| row.join("\t") + "\n");
-    COLUMNS.join("\t") + "\n" + &lines.collect::<String>()
-}
-
-/// The disputes of a class by their kind, and one of them.
-#[derive(Default)]
-struct Kind<'a> {
-    count: usize,
-    /// By the label of the case: equal, different, open.
-    by_label: [usize; 3],
-    example: (&'a str, &'a str),
-}
-
 /// Classes that the page shows.
 const CLASSES: usize = 15;
 
 /// The classes with the most disputes.
 fn kinds(rows: &[[String; 8]]) -> String {
-    let mut kinds: BTreeMap<&str, Kind> = BTreeMap::new();
-    for [_, class, gold, answer, label, ..] in rows {
-        let kind = kinds.entry(class).or_default();
-        kind.count += 1;
-        kind.by_label[["true", "false", "open"].iter().position(|l| l == label).unwrap()] += 1;
-        let shorter = gold.len() + answer.len() < kind.example.0.len() + kind.example.1.len();
-        if kind.count == 1 || shorter {
-            kind.example = (gold, answer);
-        }
-    }
-    let mut kinds: Vec<(&str, Kind)> = kinds.into_iter().collect();
-    kinds.sort_by_key(|(class, kind)| (std::cmp::Reverse(kind.count), *class));
-    let [equal, different, open] = [0, 1, 2].map(|i| kinds.iter().map(|(_, k)| k.by_label[i]).sum::<usize>());
+    let mut kinds: BTreeMap<&str, Vec<&[String; 8]>> = BTreeMap::new();
+    rows.iter().for_each(|row| kinds.entry(&row[1]).or_default().push(row));
+    let mut kinds: Vec<_> = kinds.into_iter().collect();
+    kinds.sort_by_key(|(_, rows)| std::cmp::Reverse(rows.len()));
+    let by_label = |rows: &[&[String; 8]]| {
+        ["true", "false", "open"].map(|label| rows.iter().filter(|row| row[4] == label).count())
+    };
+    let [equal, different, open] = by_label(&rows.iter().collect::<Vec<_>>());
     let rest = kinds.len().saturating_sub(CLASSES);
     let mut out = format!(
         "## Kinds\n\nThe graders disagree on {} cases. The label of the suite is *equal* for {equal}, \
@@ -244,11 +220,11 @@ fn kinds(rows: &[[String; 8]]) -> String {
     );
     out += "| class | disputes | label: equal | different | open | reference | answer |\n";
     out += "| --- | --- | --- | --- | --- | --- | --- |\n";
-    for (class, kind) in kinds.iter().take(CLASSES) {
-        let [equal, different, open] = kind.by_label;
+    for (class, rows) in kinds.iter().take(CLASSES) {
+        let [equal, different, open] = by_label(rows);
         let cell = |text: &str| format!("`{}`", text.replace('|', "\\|").replace('`', "´"));
-        let (gold, answer) = (cell(kind.example.0), cell(kind.example.1));
-        let count = kind.count;
+        let shortest = rows.iter().min_by_key(|row| row[2].len() + row[3].len()).unwrap();
+        let (gold, answer, count) = (cell(&shortest[2]), cell(&shortest[3]), rows.len());
         writeln!(out, "| {class} | {count} | {equal} | {different} | {open} | {gold} | {answer} |").unwrap();
     }
     out
@@ -297,7 +273,9 @@ fn the_labels_hold_and_the_tables_are_those_of_a_fresh_run() {
         return;
     }
     let rows: Vec<_> = suites.iter().filter(|s| s.name != "references").flat_map(disputes).collect();
-    hold(&here("disputes.tsv"), &tsv(&rows));
+    let heading = "suite\tclass\tgold\tanswer\tlabel\tours\tmath_verify\twhy\n".to_owned();
+    let table = rows.iter().fold(heading, |table, row| table + &row.join("\t") + "\n");
+    hold(&here("disputes.tsv"), &table);
     page(&here("../../../../../paper/grader_disputes.md"), &(by_suite(&suites) + &kinds(&rows)));
 }
 

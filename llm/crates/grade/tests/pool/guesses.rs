@@ -1,5 +1,4 @@
-//! Responses that guess: written from the problem alone, they must earn no more than the one answer that they could
-//! have guessed.
+//! Responses written from the problem alone, which must earn no more than the one answer that they could have guessed.
 //!
 //! `GUESSES=FILE cargo test -p grpo-lambda-grade --test pool guessing` writes the cases for `peer.py`.
 
@@ -13,7 +12,7 @@ use crate::data::{benchmarks, here, lines, text, written};
 
 /// Problems with their references: 1,000 of GSM8K, 500 of MATH-500 and 500 of OlympiadBench.
 fn problems(folder: &Path) -> Vec<(String, String)> {
-    let of = |name: &str, count: usize, problem: &str, answer: fn(&Value) -> String| -> Vec<_> {
+    let rows = |name: &str, count: usize, problem: &str, answer: fn(&Value) -> String| -> Vec<_> {
         let rows: Vec<Value> = lines(&folder.join(name));
         let part = |row: &Value| (row[problem].as_str().unwrap().to_owned(), answer(row).trim().to_owned());
         rows.iter().take(count).map(part).collect()
@@ -21,9 +20,9 @@ fn problems(folder: &Path) -> Vec<(String, String)> {
     let listed = |row: &Value| written(&row["answers"][0]);
     let marked = |row: &Value| row["answer"].as_str().unwrap().rsplit_once("####").unwrap().1.to_owned();
     let parts = [
-        of("../train/gsm8k_test.jsonl", 1000, "question", marked),
-        of("math500.jsonl", 500, "problem", listed),
-        of("olympiad.jsonl", 500, "problem", listed),
+        rows("../train/gsm8k_test.jsonl", 1000, "question", marked),
+        rows("math500.jsonl", 500, "problem", listed),
+        rows("olympiad.jsonl", 500, "problem", listed),
     ];
     parts.concat()
 }
@@ -33,9 +32,8 @@ fn numbers(problem: &str) -> Vec<&str> {
     problem.split(|c: char| !c.is_ascii_digit()).filter(|n| !n.is_empty()).collect()
 }
 
-/// The strategies of `guesses.txt` by name, each with what it writes: `@` is the problem, `~LIST|A|B|C` is A, the
-/// numbers of the list parted by B, and C. A list is of the numbers of the problem (`n`), its first or last one, or
-/// goes up to a number (`1-20`).
+/// The strategies of `guesses.txt` by name, each with its text: `@` is the problem, `~LIST|A|B|C` is A, the numbers of
+/// the list parted by B, and C. A list is `n`, the numbers of the problem, `first`, `last`, or a range (`1-20`).
 fn strategies(problem: &str) -> Vec<(&'static str, String)> {
     let found = numbers(problem);
     let list = |name: &str| -> Vec<String> {

@@ -82,8 +82,7 @@ fn verdict(gold: &str, answer: &str, rules: Rules) -> Verdict {
     Grader { rules, ..Grader::default() }.grade_text(gold, answer)
 }
 
-/// Every pair of samples with other numbers in each of three rounds, and for each rule the pairs on which it does not
-/// work.
+/// Every pair of samples with other numbers in each of three rounds, and for each rule those that it does not work on.
 #[test]
 fn a_rule_changes_no_verdict_on_kinds_on_which_it_does_not_work() {
     let samples: Vec<&str> = SAMPLES.split('·').map(str::trim).collect();

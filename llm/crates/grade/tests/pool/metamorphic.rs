@@ -1,5 +1,4 @@
-//! Properties of the grader: a rewriting that keeps the value keeps the verdict, a changed digit turns it, and no
-//! input is too much.
+//! Properties: rewriting keeps the verdict, a changed digit turns it, and no input is too much.
 
 use std::time::Duration;
 

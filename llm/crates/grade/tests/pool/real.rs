@@ -66,8 +66,7 @@ fn statements_labelled_blind_are_judged_as_recorded() {
     assert_eq!((cases, accepted.len(), refused.len()), (4075, 32, 26), "{accepted:#?} {refused:#?}");
 }
 
-/// The text of a solution without the annotations of a calculator, and its answer, both as they stand before and
-/// behind the mark.
+/// The answers and texts of solutions, as they stand behind and before the mark.
 fn gsm8k(folder: &Path, name: &str) -> Vec<(String, String)> {
     let rows: Vec<Value> = lines(&folder.join("../train").join(name));
     let parts = |row: &Value| {
@@ -94,8 +93,7 @@ fn math500(folder: &Path) -> Vec<(String, String)> {
     rows.iter().map(parts).collect()
 }
 
-/// References that a text answers wrongly, its own refused and its neighbours' accepted; a neighbour of the same
-/// value is left out.
+/// References answered wrongly: own ones refused, and those of a neighbour with another value accepted.
 fn errors(name: &str, cases: &[(String, String)]) -> (usize, usize) {
     let judged: Vec<(bool, bool)> = cases
         .par_iter()
