@@ -214,13 +214,13 @@ fn any_same(own: &[&Reading], others: &[&Reading], rules: Rules, decimal: bool) 
     let listed = !decimal && own.first().is_some_and(|first| matches!(first.node, Node::List(_)));
     for x in own.iter().filter(|x| !(listed && x.rules.has(Rule::DecimalComma))) {
         for y in others.iter().filter(|y| !are_ends(&x.node, y)) {
-            budget.forget(x.rules.and(y.rules));
+            budget.used = x.rules.and(y.rules);
             match compare::same(&x.node, &y.node, &mut budget) {
                 Ok(true) if normal::is_evaluated(&y.node, &x.node) => {
-                    return Verdict::decided(true, budget.used());
+                    return Verdict::decided(true, budget.used);
                 }
                 Ok(true) if rules.has(Rule::Evaluated) => {
-                    return Verdict::decided(true, budget.used().with(Rule::Evaluated));
+                    return Verdict::decided(true, budget.used.with(Rule::Evaluated));
                 }
                 Ok(_) => {}
                 Err(reason) => open = Some(reason),
@@ -248,14 +248,10 @@ fn is_decimal(text: &str) -> bool {
 
 /// Removes dollar signs, the full stop of a sentence and double blanks.
 pub(super) fn tidy(text: &str) -> String {
-    let text = text.replace("\\$", "");
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars().filter(|c| *c != '$') {
-        if !c.is_whitespace() {
-            out.push(c);
-        } else if !out.is_empty() && !out.ends_with(' ') {
-            out.push(' ');
-        }
+    let text = text.replace("\\$", "").replace('$', "");
+    let mut out = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if text.ends_with(char::is_whitespace) {
+        out.push(' ');
     }
     let end = out.trim_end().trim_end_matches(['.', '。']).trim_end().len();
     // Dots at the end of a number are part of it, and a backslash keeps its blank.
@@ -355,20 +351,13 @@ pub(super) fn choice(text: &str, readings: &[Reading]) -> Option<Choice> {
     if !('A'..='J').contains(&upper) || (!bracket && letter != upper) {
         return None;
     }
-    if matches!(readings, [Reading { node: Node::Symbol(name), .. }] if name.len() == 1) {
-        return Some(Choice { letter: upper, alone: true });
-    }
     let after = &rest[1..];
-    if named.is_some() && after.trim_matches([' ', '}', '.', ')']).is_empty() {
-        return Some(Choice { letter: upper, alone: true });
-    }
+    let alone = matches!(readings, [Reading { node: Node::Symbol(name), .. }] if name.len() == 1)
+        || named.is_some() && after.trim_matches([' ', '}', '.', ')']).is_empty();
     // `(A), (B) and (D)` is a list.
-    let closed = if bracket {
-        after.starts_with(')') && !after.starts_with("),")
-    } else {
-        after.starts_with([')', '.', ':'])
-    };
-    (closed && !names_another(&after[1..])).then_some(Choice { letter: upper, alone: false })
+    let marks = if bracket { ")" } else { ").:" };
+    let closed = after.starts_with(|c| marks.contains(c)) && !(bracket && after.starts_with("),"));
+    (alone || closed && !names_another(&after[1..])).then_some(Choice { letter: upper, alone })
 }
 
 /// True if the text after a choice names one more: `or (B)`, `(B)(C)`, `B. C.`, `/(B)`.

@@ -18,16 +18,11 @@ const EXPONENT: i64 = 1 << 24;
 const EXACT: i64 = i64::MIN / 4;
 
 thread_local! {
-    static CONSTANTS: RefCell<Option<Consts>> = const { RefCell::new(None) };
+    static CONSTANTS: RefCell<Option<Consts>> = RefCell::new(Consts::new().ok());
 }
 
 fn constants<T>(part: impl FnOnce(&mut Consts) -> T) -> Result<T, Reason> {
-    CONSTANTS.with_borrow_mut(|slot| {
-        if slot.is_none() {
-            *slot = Consts::new().ok();
-        }
-        slot.as_mut().map(part).ok_or_else(too_large)
-    })
+    CONSTANTS.with_borrow_mut(|known| known.as_mut().map(part).ok_or_else(too_large))
 }
 
 fn too_large() -> Reason {
@@ -190,12 +185,8 @@ impl Ball {
     pub(super) fn root(&self, order: u32, p: usize) -> Result<Ball, Reason> {
         if self.may_be_zero() {
             // |root| is at most the root of the error.
-            let error = self.error.max(self.size()) + 2;
-            return Ok(Ball {
-                re: BigFloat::new(p),
-                im: None,
-                error: error.div_euclid(i64::from(order)) + 1,
-            });
+            let error = (self.error.max(self.size()) + 2).div_euclid(i64::from(order)) + 1;
+            return Ok(Ball { error, ..Ball::float(0.0, p) });
         }
         if order % 2 == 1 && self.is_negative() == Some(true) {
             return Ok(self.negated().root(order, p)?.negated());
@@ -247,8 +238,7 @@ impl Ball {
             return Ball::checked(if self.re.is_negative() { pi } else { BigFloat::new(p) }, None, error, p);
         }
         let im = self.imaginary(p);
-        let two = BigFloat::from_f64(2.0, p);
-        let half = pi.div(&two, p, RM);
+        let half = pi.div(&BigFloat::from_f64(2.0, p), p, RM);
         let angle = if magnitude(&self.re) < magnitude(&im) {
             // From the imaginary axis.
             let turn = constants(|cc| self.re.div(&im, p, RM).atan(p, RM, cc))?;
@@ -338,21 +328,13 @@ mod tests {
     const EXACTLY: usize = 400;
 
     fn exact((re, im): Value) -> Ball {
-        let float = |x: f64| BigFloat::from_f64(x, EXACTLY);
-        Ball { re: float(re), im: im.map(float), error: EXACT }
+        im.map_or(Ball::float(re, EXACTLY), |im| Ball::complex(re, im, EXACTLY))
     }
 
     /// `exact(value)`, moved by so many times `2^error` and with that error.
     fn moved(value: Value, (by_re, by_im): (f64, f64), error: i64) -> Ball {
-        let ball = exact(value);
-        let moved = |x: &BigFloat, by: f64| {
-            let mut by = BigFloat::from_f64(by, EXACTLY);
-            if !by.is_zero() {
-                let exponent = i64::from(by.exponent().unwrap()) + error;
-                by.set_exponent(exponent as i32);
-            }
-            x.add(&by, EXACTLY, RM)
-        };
+        let (ball, unit) = (exact(value), 2f64.powi(error as i32));
+        let moved = |x: &BigFloat, by: f64| x.add(&BigFloat::from_f64(by * unit, EXACTLY), EXACTLY, RM);
         Ball { re: moved(&ball.re, by_re), im: ball.im.as_ref().map(|im| moved(im, by_im)), error }
     }
 

@@ -16,7 +16,8 @@ pub(super) const LONGEST: usize = 8 * 1024;
 pub(super) struct Budget {
     pub(super) left: u64,
     allowed: Rules,
-    used: Rules,
+    /// The rules used so far; of a way that led nowhere they are taken back.
+    pub(super) used: Rules,
     /// The kinds of the two parts that are being compared.
     pub(super) kinds: Option<(Kind, Kind)>,
 }
@@ -33,7 +34,7 @@ impl Budget {
         left.map(|_| ()).ok_or_else(|| Reason::TooLarge(format!("deciding takes more than {STEPS} steps")))
     }
 
-    /// True if `rule` is on and works on the kinds compared; it counts as used until [`Budget::forget`].
+    /// True if `rule` is on and works on the kinds compared; it counts as used from there on.
     pub(super) fn uses(&mut self, rule: Rule) -> bool {
         let on = self.allows(rule);
         if on {
@@ -44,14 +45,5 @@ impl Budget {
 
     pub(super) fn allows(&self, rule: Rule) -> bool {
         self.allowed.has(rule) && self.kinds.is_none_or(|(a, b)| rule.works_on(a, b))
-    }
-
-    pub(super) fn used(&self) -> Rules {
-        self.used
-    }
-
-    /// Resets the rules used to an earlier state: a way that led nowhere used nothing.
-    pub(super) fn forget(&mut self, earlier: Rules) {
-        self.used = earlier;
     }
 }

@@ -67,13 +67,10 @@ impl Gold {
     /// # Errors
     /// Errors if there are none, or one is empty.
     pub fn any_of<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Gold, GoldError> {
-        Gold::any_by(texts, Rules::STRICT)
+        Gold::read(texts, Rules::STRICT)
     }
 
-    pub(super) fn any_by(
-        texts: impl IntoIterator<Item: AsRef<str>>,
-        rules: Rules,
-    ) -> Result<Gold, GoldError> {
+    pub(super) fn read(texts: impl IntoIterator<Item: AsRef<str>>, rules: Rules) -> Result<Gold, GoldError> {
         let read = |text: &str| (text.trim().to_owned(), Answer::read_by(text, rules));
         let golds: Vec<_> = texts.into_iter().map(|text| read(text.as_ref())).collect();
         if golds.is_empty() || golds.iter().any(|(text, _)| text.is_empty()) {
@@ -87,7 +84,7 @@ impl Gold {
         if self.integer.is_some() {
             return self.clone();
         }
-        Gold::any_by(self.golds.iter().map(|(text, _)| extraction.reference(text)), rules)
+        Gold::read(self.golds.iter().map(|(text, _)| extraction.reference(text)), rules)
             .unwrap_or_else(|_| self.read_as(Extraction::Auto, rules))
     }
 

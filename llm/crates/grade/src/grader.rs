@@ -34,7 +34,7 @@ impl Grader {
     /// # Errors
     /// Errors if there is none, or one is empty.
     pub fn gold<'a>(&self, texts: impl IntoIterator<Item = &'a str>) -> Result<Gold, GoldError> {
-        Gold::any_by(texts.into_iter().map(|text| self.extraction.reference(text)), self.rules)
+        Gold::read(texts.into_iter().map(|text| self.extraction.reference(text)), self.rules)
     }
 
     /// Reads a reference again, by the rules of this grader.

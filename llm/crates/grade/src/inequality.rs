@@ -40,7 +40,7 @@ impl Bounds {
     fn solved(self, slope: &BigRational, shift: &BigRational) -> Bounds {
         let solved = |(bound, inside): (Node, bool)| {
             let moved = bound.minus(&Node::exact(shift.clone()));
-            (Node::Product(vec![(false, moved), (true, Node::exact(slope.clone()))]), inside)
+            (moved.over(Node::exact(slope.clone())), inside)
         };
         let (low, high) = (self.low.map(solved), self.high.map(solved));
         if slope.is_negative() { Bounds { low: high, high: low } } else { Bounds { low, high } }
@@ -138,19 +138,15 @@ pub(super) fn subject(node: &Node, budget: &mut Budget) -> Option<Node> {
         },
         Node::List(items) | Node::All(items) => {
             // One inequality makes points and memberships next to it parts of a set.
-            let mut found = None;
-            for item in items {
+            let names = |relation| matches!(relation, Relation::Equal | Relation::In);
+            let is_set = items.iter().any(|n| matches!(n, Node::Chain(_, rest, _) if !names(rest[0].0)));
+            let mut subjects = items.iter().map(|item| {
                 let Node::Chain(first, rest, _) = item else { return None };
                 let plain = || named_point(first, rest).or(in_reals(first, rest)).map(|_| (**first).clone());
-                let own = subject(item, budget).or_else(plain)?;
-                if found.as_ref().is_some_and(|(known, _)| *known != own) {
-                    return None;
-                }
-                let is_set = found.is_some_and(|(_, is_set)| is_set)
-                    || !matches!(rest[0].0, Relation::Equal | Relation::In);
-                found = Some((own, is_set));
-            }
-            found.filter(|(_, is_set)| *is_set).map(|(own, _)| own)
+                subject(item, budget).or_else(plain)
+            });
+            let first = subjects.next()?;
+            first.filter(|first| subjects.all(|other| other.as_ref() == Some(first)) && is_set)
         }
         _ => None,
     }

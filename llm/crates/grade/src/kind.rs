@@ -84,7 +84,6 @@ impl Kind {
             },
             Node::Matrix(_) | Node::Cases(_) => Kind::Matrix,
             Node::Product(_) if named_point(node).is_some() => Kind::Name,
-            Node::Numeral(..) => Kind::Number,
             _ if node.has_symbols() => Kind::Expression,
             _ => Kind::Number,
         }

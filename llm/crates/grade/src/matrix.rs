@@ -92,9 +92,7 @@ fn times(left: &Rows, right: &Rows, budget: &mut Budget) -> Result<Rows, Reason>
         return mismatch();
     }
     table(left.len(), right[0].len(), |i, j| {
-        let part = |k: usize| {
-            (Sign::Plus, Node::Product(vec![(false, left[i][k].clone()), (false, right[k][j].clone())]))
-        };
+        let part = |k: usize| (Sign::Plus, left[i][k].clone().times(right[k][j].clone()));
         entry(Node::Sum((0..right.len()).map(part).collect()), budget)
     })
 }
@@ -130,7 +128,7 @@ pub(super) fn determinant(rows: &[Vec<Node>], budget: &mut Budget) -> Result<Nod
         let minor: Rows = rows[1..].iter().map(|row| [&row[..j], &row[j + 1..]].concat()).collect();
         let below = determinant(&minor, budget).and_then(|sum| entry(sum, budget))?;
         let sign = if j % 2 == 0 { Sign::Plus } else { Sign::Minus };
-        terms.push((sign, Node::Product(vec![(false, first.clone()), (false, below)])));
+        terms.push((sign, first.clone().times(below)));
     }
     Ok(Node::Sum(terms))
 }

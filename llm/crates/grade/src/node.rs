@@ -55,10 +55,7 @@ impl Relation {
     /// True for a relation of figures and of sets, whose sides are no numbers.
     pub(super) fn is_of_figures(self) -> bool {
         use Relation::*;
-        matches!(
-            self,
-            In | Subset | Superset | SubsetOrEqual | SupersetOrEqual | Similar | Parallel | Perpendicular
-        )
+        !matches!(self, Equal | About | Unequal | Less | LessOrEqual | Greater | GreaterOrEqual)
     }
 }
 
@@ -161,12 +158,8 @@ macro_rules! parts {
 }
 
 impl Node {
-    pub(super) fn integer(n: i64) -> Node {
-        Node::whole(n.into())
-    }
-
-    pub(super) fn whole(n: BigInt) -> Node {
-        Node::exact(BigRational::from_integer(n))
+    pub(super) fn integer(n: impl Into<BigInt>) -> Node {
+        Node::exact(BigRational::from_integer(n.into()))
     }
 
     /// An exact number that is no decimal.
@@ -290,6 +283,14 @@ impl Node {
         Node::Sum(vec![(Sign::Plus, self.clone()), (Sign::Minus, other.clone())])
     }
 
+    pub(super) fn times(self, other: Node) -> Node {
+        Node::Product(vec![(false, self), (false, other)])
+    }
+
+    pub(super) fn over(self, other: Node) -> Node {
+        Node::Product(vec![(false, self), (true, other)])
+    }
+
     pub(super) fn minus_infinity() -> Node {
         Node::Sum(vec![(Sign::Minus, Node::Infinity)])
     }
@@ -302,10 +303,7 @@ impl Node {
     /// True if it is a number, a symbol or made of them by arithmetic and functions.
     pub(super) fn is_expression(&self) -> bool {
         use Node::*;
-        matches!(self, Number(_) | Pi | Euler | Imaginary | Infinity | Symbol(_))
-            || matches!(
-                self,
-                Sum(_) | Product(_) | Power(..) | Call(..) | Apply(..) | Degrees(_) | Percent(_)
-            )
+        let made = matches!(self, Sum(_) | Product(_) | Power(..) | Call(..) | Degrees(_) | Percent(_));
+        made || matches!(self, Number(_) | Pi | Euler | Imaginary | Infinity | Symbol(_) | Apply(..))
     }
 }

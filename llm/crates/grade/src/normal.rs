@@ -77,15 +77,13 @@ fn constant(node: &Node, form: &mut Form, budget: &mut Budget) {
     let mut several = |list: &[&Node]| list.iter().filter(|part| rational(part, budget)).count() > 1;
     match node {
         Node::Sum(terms) => {
-            form.undone |= several(&terms.iter().map(|(_, term)| term).collect::<Vec<_>>());
+            form.undone |= several(&node.children());
             form.sum |= terms.len() > 1;
         }
         Node::Product(factors) => {
-            let (below, above): (Vec<_>, Vec<_>) = factors.iter().partition(|(divides, _)| *divides);
-            let mut side =
-                |side: Vec<&(bool, Node)>| several(&side.into_iter().map(|f| &f.1).collect::<Vec<_>>());
+            let side = |below| factors.iter().filter(move |f| f.0 == below).map(|f| &f.1).collect::<Vec<_>>();
             let roots = factors.iter().filter(|(_, n)| matches!(n, Node::Call(Function::Root, _))).count();
-            form.undone |= side(above) || side(below) || roots > 1;
+            form.undone |= several(&side(false)) || several(&side(true)) || roots > 1;
         }
         Node::Call(function, _) => form.call |= *function != Function::Root,
         Node::Power(base, exponent) => {

@@ -131,9 +131,7 @@ impl EvaluationPoint {
     fn call(self, function: Function, arguments: &[Node], budget: &mut Budget) -> Result<Ball, Reason> {
         let p = self.precision;
         budget.spend(p as u64)?;
-        let values: Result<Vec<Ball>, Reason> =
-            arguments.iter().map(|part| self.value(part, budget)).collect();
-        let values = values?;
+        let values: Vec<Ball> = arguments.iter().map(|n| self.value(n, budget)).collect::<Result<_, _>>()?;
         let x = &values[0];
         budget.spend(steps(x, p))?;
         match function {
@@ -162,7 +160,14 @@ impl EvaluationPoint {
             },
             Function::Max | Function::Min => extreme(function, &values, p),
             Function::Factorial | Function::Binomial | Function::Gcd | Function::Lcm => {
-                of_whole_numbers(function, &values, p, budget)
+                let exact = |value: &Ball| match value.floor(p)? {
+                    (n, true) => Ok(BigRational::from_integer(n.into())),
+                    _ => undefined("a function of whole numbers of what is not whole"),
+                };
+                let values: Vec<BigRational> = values.iter().map(exact).collect::<Result<_, _>>()?;
+                let too_large = || Reason::TooLarge("a factorial or binomial coefficient".into());
+                let value = exact::apply(function, &values, budget);
+                Ball::rational(&value.map_err(|reason| reason.unwrap_or_else(too_large))?, p)
             }
         }
     }
@@ -220,22 +225,6 @@ fn extreme(function: Function, values: &[Ball], p: usize) -> Result<Ball, Reason
         Some(less) => Ok(if less == (function == Function::Min) { value.clone() } else { best }),
         None => undefined("the largest of complex numbers"),
     })
-}
-
-fn of_whole_numbers(
-    function: Function,
-    values: &[Ball],
-    p: usize,
-    budget: &mut Budget,
-) -> Result<Ball, Reason> {
-    let exact = |value: &Ball| match value.floor(p)? {
-        (n, true) => Ok(BigRational::from_integer(n.into())),
-        _ => undefined("a function of whole numbers of what is not whole"),
-    };
-    let values: Vec<BigRational> = values.iter().map(exact).collect::<Result<_, _>>()?;
-    let too_large = || Reason::TooLarge("a factorial or binomial coefficient".into());
-    let value = exact::apply(function, &values, budget).map_err(|reason| reason.unwrap_or_else(too_large))?;
-    Ball::rational(&value, p)
 }
 
 #[cfg(test)]

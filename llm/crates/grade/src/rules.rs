@@ -120,10 +120,8 @@ impl Rule {
             Rule::NoSolution => both(among(&[Word, Set])),
             Rule::PointName => (kind == Name, kind == Tuple),
             // These are about the numbers in whatever holds them.
-            Rule::SixDigits | Rule::WrittenPrecision | Rule::Ellipsis | Rule::Approximation => {
-                both(mathematics)
-            }
-            Rule::Evaluated | Rule::Thousands | Rule::DecimalComma => both(mathematics),
+            Rule::SixDigits | Rule::WrittenPrecision | Rule::Ellipsis => both(mathematics),
+            Rule::Approximation | Rule::Evaluated | Rule::Thousands | Rule::DecimalComma => both(mathematics),
         }
     }
 

@@ -35,8 +35,7 @@ const ROUNDED: u32 = 6;
 
 /// True if two expressions are the same. Errors if that cannot be found out.
 pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
-    if applies(a) || applies(b) {
-        let (x, y) = unapplied(a, b, budget)?;
+    if let Some((x, y)) = unapplied(a, b, budget)? {
         return same(&x, &y, budget);
     }
     let (infinite_a, infinite_b) = (infinity(a), infinity(b));
@@ -47,8 +46,7 @@ pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reas
     if let (Some(x), Some(y)) = (&exact_a, &exact_b) {
         return Ok(x == y || spells(a, x, y, budget)? || spells(b, y, x, budget)?);
     }
-    let symbols = (a.has_symbols(), b.has_symbols());
-    let constant = symbols == (false, false);
+    let constant = !a.has_symbols() && !b.has_symbols();
     // A decimal is a constant that rounds to it.
     if constant {
         for (decimal, exact, other) in [(a, &exact_a, b), (b, &exact_b, a)] {
@@ -68,24 +66,25 @@ pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reas
     if constant { constants(a, b, budget) } else { functions(a, b, budget) }
 }
 
-fn applies(node: &Node) -> bool {
-    node.any(&|n| matches!(n, Node::Apply(..)))
-}
-
 /// Both with an unknown in place of each application of a function: two are one where the function and its arguments
 /// are. A letter before a sum that the other side has as a factor is one: `\frac{h(a+b)}{2}` and `\frac12 (a+b)h`.
-fn unapplied(a: &Node, b: &Node, budget: &mut Budget) -> Result<(Node, Node), Reason> {
-    let mut known: Vec<Node> = Vec::new();
+/// `None` if nothing is applied.
+fn unapplied(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<(Node, Node)>, Reason> {
+    if ![a, b].iter().any(|node| node.any(&|n| matches!(n, Node::Apply(..)))) {
+        return Ok(None);
+    }
+    let mut known = Vec::new();
     let multiplies = |name: &str| {
         !matches!(name, "f" | "g" | "phi" | "sigma" | "zeta") && (a.has_symbol(name) || b.has_symbol(name))
     };
-    Ok((replaced(a, &multiplies, &mut known, budget)?, replaced(b, &multiplies, &mut known, budget)?))
+    let mut plain = |node| replaced(node, &multiplies, &mut known, budget);
+    Ok(Some((plain(a)?, plain(b)?)))
 }
 
 fn replaced(
     node: &Node,
     multiplies: &impl Fn(&str) -> bool,
-    known: &mut Vec<Node>,
+    known: &mut Vec<(String, Vec<Node>)>,
     budget: &mut Budget,
 ) -> Result<Node, Reason> {
     budget.spend(1)?;
@@ -93,35 +92,27 @@ fn replaced(
     for part in out.parts_mut() {
         *part = replaced(part, multiplies, known, budget)?;
     }
-    let Node::Apply(name, arguments) = &out else { return Ok(out) };
-    if let (true, [one @ Node::Sum(_)]) = (multiplies(name), &arguments[..]) {
-        return Ok(Node::Product(vec![(false, Node::Symbol(name.clone())), (false, one.clone())]));
+    let Node::Apply(name, arguments) = out else { return Ok(out) };
+    if let (true, [one @ Node::Sum(_)]) = (multiplies(&name), &arguments[..]) {
+        return Ok(Node::Symbol(name).times(one.clone()));
     }
-    for (i, other) in known.iter().enumerate() {
-        let Node::Apply(f, others) = other else { continue };
-        let equal = |(x, y): (&Node, &Node), budget: &mut Budget| {
-            x == y || x.is_expression() && y.is_expression() && same(x, y, budget) == Ok(true)
-        };
-        if f == name
-            && others.len() == arguments.len()
-            && others.iter().zip(arguments).all(|pair| equal(pair, budget))
-        {
-            return Ok(Node::Symbol(format!("value {i}")));
-        }
+    let mut equal = |(x, y): (&Node, &Node)| {
+        x == y || x.is_expression() && y.is_expression() && same(x, y, budget) == Ok(true)
+    };
+    let is_known = |(f, others): &(String, Vec<Node>)| {
+        *f == name && others.len() == arguments.len() && others.iter().zip(&arguments).all(&mut equal)
+    };
+    let at = known.iter().position(is_known).unwrap_or(known.len());
+    if at == known.len() {
+        known.push((name, arguments));
     }
-    known.push(out);
-    Ok(Node::Symbol(format!("value {}", known.len() - 1)))
+    Ok(Node::Symbol(format!("value {at}")))
 }
 
 /// The sign of an infinite value.
 fn infinity(node: &Node) -> Option<bool> {
-    let terms = match node {
-        Node::Infinity => return Some(true),
-        Node::Sum(terms) => &terms[..],
-        _ => &[],
-    };
-    let [(sign @ (Sign::Plus | Sign::Minus), Node::Infinity)] = terms else { return None };
-    Some(*sign == Sign::Plus)
+    let positive = *node == Node::Infinity || *node == Node::Sum(vec![(Sign::Plus, Node::Infinity)]);
+    (positive || *node == Node::minus_infinity()).then_some(positive)
 }
 
 /// The precision of a written decimal.
@@ -177,14 +168,9 @@ fn spells(node: &Node, own: &BigRational, value: &BigRational, budget: &mut Budg
 
 /// True if `about` is `exact` rounded, or cut off, at the last digit written. Errors if the values cannot be found.
 pub(super) fn rounded(about: &Node, exact: &Node, budget: &mut Budget) -> Result<bool, Reason> {
-    let unit = match (decimal_of(about), about.as_integer()) {
-        (Some(decimal), _) => decimal.unit,
-        (None, Some(_)) => BigRational::one(),
-        _ => return Ok(false),
-    };
-    if exact.has_symbols() || !exact.is_expression() {
-        return Ok(false);
-    }
+    let whole = || about.as_integer().map(|_| BigRational::one());
+    let unit = decimal_of(about).map(|decimal| decimal.unit).or_else(whole);
+    let Some(unit) = unit.filter(|_| exact.is_expression() && !exact.has_symbols()) else { return Ok(false) };
     within(&difference(exact, about, PRECISION[0], budget)?.abs(PRECISION[0])?, &unit, PRECISION[0])
 }
 
@@ -223,9 +209,8 @@ fn decimal_of(node: &Node) -> Option<Decimal> {
         Node::Unit(inner, _) => decimal_of(inner),
         Node::Product(factors) => match &factors[..] {
             [(false, first), (false, Node::Power(base, exponent))] if **base == Node::integer(10) => {
-                let exponent = exponent.as_integer()?;
-                let Decimal { unit, significant, dots } = decimal_of(first)?;
-                Some(Decimal { unit: unit * ten(exponent.to_i64()?), significant, dots })
+                let (decimal, exponent) = (decimal_of(first)?, exponent.as_integer()?.to_i64()?);
+                Some(Decimal { unit: decimal.unit * ten(exponent), ..decimal })
             }
             _ => None,
         },
@@ -292,7 +277,7 @@ fn with_whole_numbers(node: &Node, bits: u32, seed: u64) -> Node {
             Node::Euler => "\\e",
             _ => return,
         };
-        *node = Node::whole(((hash(name, seed) >> (64 - bits)) + 2).into());
+        *node = Node::integer((hash(name, seed) >> (64 - bits)) + 2);
     })
 }
 
@@ -376,11 +361,10 @@ fn is_real(node: &Node, place: EvaluationPoint, budget: &mut Budget) -> Result<b
         }
         _ => None,
     };
-    if let Some(inside) = inside.filter(|inside| inside.has_symbols()) {
-        let positive = place.value(inside, budget).is_ok_and(|value| value.is_negative() == Some(false));
-        if !positive {
-            return Ok(false);
-        }
+    if let Some(inside) = inside.filter(|inside| inside.has_symbols())
+        && !place.value(inside, budget).is_ok_and(|value| value.is_negative() == Some(false))
+    {
+        return Ok(false);
     }
     node.children().into_iter().try_fold(true, |all, part| Ok(all && is_real(part, place, budget)?))
 }
@@ -431,8 +415,7 @@ fn at_points(
 
 /// True if `a` is a constant times `b`, neither of them zero throughout; with `positive`, a constant above zero.
 pub(super) fn proportional(a: &Node, b: &Node, positive: bool, budget: &mut Budget) -> Result<bool, Reason> {
-    if applies(a) || applies(b) {
-        let (x, y) = unapplied(a, b, budget)?;
+    if let Some((x, y)) = unapplied(a, b, budget)? {
         return proportional(&x, &y, positive, budget);
     }
     // The ratio at one point must be the ratio at every other.

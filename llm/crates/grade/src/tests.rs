@@ -41,33 +41,35 @@ pub(super) fn hold(table: &str, count: usize, row: impl Fn(&str, &[String]) -> (
     assert!(wrong.is_empty(), "{} lines:\n{}", wrong.len(), wrong.join("\n"));
 }
 
+/// A finding as the tables write it.
+pub(super) fn said(found: Result<Option<impl ToString>, Reason>) -> String {
+    match found {
+        Ok(found) => found.map_or("-".to_owned(), |found| found.to_string()),
+        Err(reason) => reason.to_string(),
+    }
+}
+
 /// The result of a step, as `cases.tsv` writes it.
 fn step(name: &str, texts: &[String]) -> String {
     let text = texts[0].as_str();
-    let said = |found: Result<Option<String>, Reason>| match found {
-        Ok(found) => found.unwrap_or("-".to_owned()),
-        Err(reason) => reason.to_string(),
-    };
     let other = texts.last().map_or("", String::as_str);
     match name {
         "folded" => fold::folded(text).into_owned(),
-        "number word" => said(Ok(words::number_word(text).map(|n| n.to_string()))),
+        "number word" => said(Ok(words::number_word(text))),
         "has value" => words::has_value(text).to_string(),
         "hedge" => words::is_hedge(text).to_string(),
         "percent" => units::is_percent(text).to_string(),
         "counted" => units::may_be_counted(text).to_string(),
-        "about" => {
-            said(scalar::rounded(&read(text), &read(other), &mut budget()).map(|same| Some(same.to_string())))
-        }
+        "about" => said(scalar::rounded(&read(text), &read(other), &mut budget()).map(Some)),
         "multiple, positive" => [false, true]
             .map(|positive| scalar::proportional(&read(text), &read(other), positive, &mut budget()))
-            .map(|found| said(found.map(|same| Some(same.to_string()))))
+            .map(|found| said(found.map(Some)))
             .join(" "),
         "less" => [(text, other), (other, text)]
             .map(|(a, b)| scalar::less(&read(a), &read(b), &mut budget()).unwrap().to_string())
             .join(" "),
         "tidy" => answer::tidy(text),
-        "letter" => said(Ok(answer::choice(text, &[]).map(|choice| choice.letter.to_string()))),
+        "letter" => said(Ok(answer::choice(text, &[]).map(|choice| choice.letter))),
         "spelled" => Answer::read(text).is_spelled(other).to_string(),
         "strict" => Answer::read(text).compare(&Answer::read(other)).to_string(),
         "boxed" => verdict(text, other).to_string(),
@@ -77,7 +79,7 @@ fn step(name: &str, texts: &[String]) -> String {
         }
         "symbols" => read(text).symbols().join(" "),
         "with 5 for x" => (read(text).with("x", &Node::integer(5)) == read(other)).to_string(),
-        "whole" => said(Ok(read(text).as_integer().map(ToString::to_string))),
+        "whole" => said(Ok(read(text).as_integer())),
         "size" => matrix::size(&read(text)).to_string(),
         "value" => {
             let found = numeric::EvaluationPoint::constant(256).value(&read(text), &mut budget()).unwrap();
@@ -85,18 +87,13 @@ fn step(name: &str, texts: &[String]) -> String {
             let difference = found.minus(&other, 256).unwrap();
             (difference.size() < found.size() - 46).to_string()
         }
-        "rational" => {
-            said(exact::rational(&read(text), &mut budget()).map(|found| found.map(|v| v.to_string())))
-        }
+        "rational" => said(exact::rational(&read(text), &mut budget())),
         "scalar" => {
             let same = |a: &str, b: &str| scalar::same(&read(a), &read(b), &mut budget());
             assert_eq!(same(text, other), same(other, text), "{text} {other}");
-            said(same(text, other).map(|same| Some(same.to_string())))
+            said(same(text, other).map(Some))
         }
-        _ => {
-            let same = interval::same(&read(text), &read(other), &mut budget());
-            said(same.map(|same| same.map(|same| same.to_string())))
-        }
+        _ => said(interval::same(&read(text), &read(other), &mut budget())),
     }
 }
 

@@ -6,40 +6,33 @@ use super::kind::Kind;
 use super::rules::Rules;
 
 /// The reason why a response could not be compared with the reference.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Reason {
     /// The response has no complete, non-empty answer at the place looked at.
+    #[error("no complete, non-empty answer at the place that is read")]
     NoAnswer,
     /// The reference is missing.
+    #[error("no reference")]
     NoReference,
     /// The answer is not an integer, and the reference was given as one.
+    #[error("`{0}` is not an integer")]
     NotAnInteger(String),
     /// The answer does not read as mathematics or as a short text.
+    #[error("unreadable: {0}")]
     Unreadable(String),
     /// The comparison takes more steps than one case may take.
+    #[error("too large: {0}")]
     TooLarge(String),
     /// An expression has no value, such as `1/0`, or none at the points tried.
+    #[error("undefined: {0}")]
     Undefined(String),
     /// The answer stands in the problem and is more than a number.
+    #[error("`{0}` stands in the problem")]
     Restated(String),
     /// The meaning depends on a convention that is off or that nobody has fixed.
+    #[error("undecided: {0}")]
     Undecided(String),
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Reason::NoAnswer => write!(f, "no complete, non-empty answer at the place that is read"),
-            Reason::NoReference => write!(f, "no reference"),
-            Reason::NotAnInteger(text) => write!(f, "`{text}` is not an integer"),
-            Reason::Unreadable(what) => write!(f, "unreadable: {what}"),
-            Reason::TooLarge(what) => write!(f, "too large: {what}"),
-            Reason::Undefined(what) => write!(f, "undefined: {what}"),
-            Reason::Restated(what) => write!(f, "`{what}` stands in the problem"),
-            Reason::Undecided(what) => write!(f, "undecided: {what}"),
-        }
-    }
 }
 
 pub(super) fn unreadable<T>(what: impl Into<String>) -> Result<T, Reason> {

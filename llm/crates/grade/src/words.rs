@@ -1,5 +1,7 @@
 //! Words with a meaning: function names, connectives, numbers, and the canonical spelling of a text.
 
+use super::node::Logic;
+
 /// True if `text` is one of the words or phrases of `list`, which are parted by `|`.
 pub(super) fn is_among(text: &str, list: &str) -> bool {
     list.split('|').any(|one| one == text)
@@ -10,20 +12,13 @@ pub(super) fn parts(text: &str, keep: impl Fn(char) -> bool) -> impl DoubleEnded
     text.split(move |c| !keep(c)).filter(|part| !part.is_empty())
 }
 
-/// A word that joins the parts of an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Connective {
-    And,
-    Or,
-}
-
-/// The connective that a word is.
-pub(super) fn connective(word: &str) -> Option<Connective> {
+/// The connective that a word is: "and" or "or", which joins the parts of an answer.
+pub(super) fn connective(word: &str) -> Option<Logic> {
     const AND: &str = "and|y|und|et|e|и|и также|和|与|及|と|और|و|en";
     const OR: &str = "or|oder|ou|o|или|或|或者|または|या|أو|или же|either";
     // One letter of plain Latin text is a variable.
     let is = |list, plain| word.len() > 1 && (is_among(word, list) || word.eq_ignore_ascii_case(plain));
-    if is(AND, "and") { Some(Connective::And) } else { is(OR, "or").then_some(Connective::Or) }
+    if is(AND, "and") { Some(Logic::And) } else { is(OR, "or").then_some(Logic::Or) }
 }
 
 /// True for a word that joins two pieces of mathematics, between which one letter is no variable.

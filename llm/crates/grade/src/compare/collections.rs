@@ -59,12 +59,12 @@ pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reas
     if matches!((braces, &x[..], &y[..]), (1, [Node::Symbol(_)], [_])) {
         return Ok(false);
     }
-    let before = budget.used();
+    let before = budget.used;
     let list = |n: &Node| matches!(n, Node::List(_));
     if list(a) && list(b) && !signs && in_order(&x, &y, budget)? {
         return Ok(true);
     }
-    budget.forget(before);
+    budget.used = before;
     // Numbers of several things are distinguished by their nouns alone.
     if [a, b].map(Kind::read).into_iter().filter(|kind| *kind == Kind::Counts).count() == 1 {
         return Ok(false);

@@ -26,17 +26,17 @@ pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reas
     {
         return if std::ptr::eq(other, a) { same(&unit, b, budget) } else { same(a, &unit, budget) };
     }
-    let (before, outer) = (budget.used(), budget.kinds);
+    let (before, outer) = (budget.used, budget.kinds);
     let kinds = (Kind::read(a), Kind::read(b));
     budget.kinds = Some(kinds);
     let found = decide(a, b, budget);
     budget.kinds = outer;
     let one = kinds.0 == kinds.1
         || kinds.0.is_value() && kinds.1.is_value()
-        || budget.used().iter().any(|rule| rule.works_on(kinds.0, kinds.1));
+        || budget.used.iter().any(|rule| rule.works_on(kinds.0, kinds.1));
     let found = if one { found } else { found.map(|_| false) };
     if found != Ok(true) {
-        budget.forget(before);
+        budget.used = before;
     }
     found
 }
@@ -93,19 +93,18 @@ fn structures(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     match (a, b) {
         (Node::Matrix(x), Node::Matrix(y)) => {
             let shape = |m: &[Vec<Node>]| (m.len(), m[0].len());
-            Ok(shape(x) == shape(y) && collections::in_order(&flat(x), &flat(y), budget)?)
+            Ok(shape(x) == shape(y) && collections::in_order(&x.concat(), &y.concat(), budget)?)
         }
         (Node::Cases(x), Node::Cases(y)) => {
-            let rows = |rows: &[Vec<Node>]| {
-                rows.iter().map(|row| Node::Group('c', row.clone(), 'c')).collect::<Vec<_>>()
-            };
-            collections::matched(&rows(x), &rows(y), false, budget)
+            let row = |row: &Vec<Node>| Node::Group('c', row.clone(), 'c');
+            let [x, y] = [x, y].map(|rows| rows.iter().map(row).collect::<Vec<_>>());
+            collections::matched(&x, &y, false, budget)
         }
         // A vector as a column, as a row or as a point.
         (Node::Matrix(rows), Node::Group('(', items, ')'))
         | (Node::Group('(', items, ')'), Node::Matrix(rows)) => {
             let line = rows.len() == 1 || rows[0].len() == 1;
-            Ok(line && collections::in_order(&flat(rows), items, budget)? && budget.uses(Rule::Vector))
+            Ok(line && collections::in_order(&rows.concat(), items, budget)? && budget.uses(Rule::Vector))
         }
         (vector, other @ (Node::Matrix(_) | Node::Group('(', ..)))
         | (other @ (Node::Matrix(_) | Node::Group('(', ..)), vector)
@@ -145,10 +144,6 @@ fn structures(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     }
 }
 
-fn flat(rows: &[Vec<Node>]) -> Vec<Node> {
-    rows.iter().flatten().cloned().collect()
-}
-
 /// Compares a text with an answer that is none.
 fn named(text: &str, other: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     if words::says_none(text) {
@@ -157,12 +152,9 @@ fn named(text: &str, other: &Node, budget: &mut Budget) -> Result<bool, Reason> 
     if words::says_infinity(text) {
         return Ok(*other == Node::Infinity && budget.uses(Rule::NumberWords));
     }
-    match words::number_word(text) {
-        Some(n) if budget.allows(Rule::NumberWords) => {
-            Ok(same(&Node::integer(n.into()), other, budget)? && budget.uses(Rule::NumberWords))
-        }
-        _ => Ok(false),
-    }
+    let number = words::number_word(text).filter(|_| budget.allows(Rule::NumberWords));
+    let Some(n) = number else { return Ok(false) };
+    Ok(same(&Node::integer(n), other, budget)? && budget.uses(Rule::NumberWords))
 }
 
 /// Compares letters and names of figures, which have an order although they read as products. `None` for other answers.
@@ -170,10 +162,9 @@ fn in_their_order(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool
     Ok(match (a, b) {
         (Node::Apply(sign, x), Node::Apply(other, y)) if sign.starts_with('\\') => {
             // An angle and a segment may be named from either end.
-            let turned: Vec<Node> = y.iter().rev().cloned().collect();
             let turns = x.len() > 1
                 && (matches!(sign.as_str(), "\\angle" | "\\measure") || is_segment(sign, x))
-                && *x == turned;
+                && x.iter().eq(y.iter().rev());
             Some(sign == other && (turns || collections::in_order(x, y, budget)?))
         }
         (Node::Apply(sign, x), bare) | (bare, Node::Apply(sign, x))
@@ -229,9 +220,7 @@ fn units(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
             if m.dimension != n.dimension || !budget.uses(Rule::UnitConverted) {
                 return Ok(false);
             }
-            let scaled = |value: &Node, factor| {
-                Node::Product(vec![(false, value.clone()), (false, Node::exact(factor))])
-            };
+            let scaled = |value: &Node, factor| value.clone().times(Node::exact(factor));
             same(&scaled(x, m.factor), &scaled(y, n.factor), budget)
         }
         // What is dropped is dropped on one side only.
@@ -244,7 +233,8 @@ fn units(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
         (Node::Unit(_, unit), _) | (_, Node::Unit(_, unit)) => {
             // Some rules take the first for the reference, so that neither changes its side.
             let [x, y] = [a, b].map(|node| if let Node::Unit(inner, _) = node { inner } else { node });
-            Ok(is_silent(unit, budget) && same(x, y, budget)? && budget.uses(Rule::UnitDropped))
+            let silent = unit.is_silent(false) || unit.is_silent(true) && budget.uses(Rule::AnyNoun);
+            Ok(silent && same(x, y, budget)? && budget.uses(Rule::UnitDropped))
         }
         _ => Ok(false),
     }
@@ -262,11 +252,6 @@ fn is_sign_of(sign: &Node, value: &Node, unit: &Unit) -> bool {
         (Node::Percent(_), Unit::Noun(words)) if is_percent(words) => true,
         _ => std::mem::discriminant(sign) == std::mem::discriminant(value),
     }
-}
-
-/// True if the words that only one side has say nothing of its value.
-fn is_silent(unit: &Unit, budget: &mut Budget) -> bool {
-    unit.is_silent(false) || unit.is_silent(true) && budget.uses(Rule::AnyNoun)
 }
 
 /// Compares times of day; one without a.m. or p.m. is either.
@@ -316,17 +301,15 @@ fn ratios(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
         if x.iter().chain(y).any(|part| *part == Node::integer(0)) {
             return collections::in_order(x, y, budget);
         }
-        let cross = |p: &Node, q: &Node| Node::Product(vec![(false, p.clone()), (false, q.clone())]);
         return x.iter().zip(y).skip(1).try_fold(x.len() == y.len(), |equal, (p, q)| {
-            Ok(equal && scalar::same(&cross(&x[0], q), &cross(&y[0], p), budget)?)
+            Ok(equal && scalar::same(&x[0].clone().times(q.clone()), &y[0].clone().times(p.clone()), budget)?)
         });
     }
     let (ratio, other) = if matches!(a, Node::Ratio(_) | Node::Time(_)) { (a, b) } else { (b, a) };
-    let quotient = |top: Node, bottom: Node| Node::Product(vec![(false, top), (true, bottom)]);
     let quotient = match ratio {
-        Node::Ratio(parts) if parts.len() == 2 => quotient(parts[0].clone(), parts[1].clone()),
+        Node::Ratio(parts) if parts.len() == 2 => parts[0].clone().over(parts[1].clone()),
         Node::Time(Clock { hour, past: (minute, None), afternoon: None }) => {
-            quotient(Node::integer((*hour).into()), Node::integer((*minute).into()))
+            Node::integer(*hour).over(Node::integer(*minute))
         }
         _ => return Ok(false),
     };
@@ -358,11 +341,9 @@ fn sets(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool>, Reason>
     };
     let (set_a, set_b) = (set(a, b), set(b, a));
     let (a, b) = (set_a.as_ref().unwrap_or(a), set_b.as_ref().unwrap_or(b));
-    match (interval::same(a, b, budget)?, a, b) {
-        (Some(equal), ..) => Ok(Some(equal && budget.uses(Rule::Interval))),
-        (None, Node::Without(x, y), Node::Without(u, v)) => {
-            Ok(Some(same(x, u, budget)? && same(y, v, budget)?))
-        }
-        _ => Ok(None),
-    }
+    Ok(match (interval::same(a, b, budget)?, a, b) {
+        (Some(equal), ..) => Some(equal && budget.uses(Rule::Interval)),
+        (None, Node::Without(x, y), Node::Without(u, v)) => Some(same(x, u, budget)? && same(y, v, budget)?),
+        _ => None,
+    })
 }

@@ -29,9 +29,7 @@ pub(super) fn components(node: &Node, other: &Node, budget: &mut Budget) -> Resu
         (0..3).fold(node.clone(), |node, i| node.with(UNITS[i], &value(i)))
     };
     let parts: Vec<Node> = (0..count).map(at).collect();
-    let along = |(part, unit): (&Node, &str)| {
-        (Sign::Plus, Node::Product(vec![(false, part.clone()), (false, Node::Symbol(unit.to_owned()))]))
-    };
+    let along = |(part, unit): (&Node, &str)| (Sign::Plus, part.clone().times(Node::Symbol(unit.to_owned())));
     let sum = Node::Sum(parts.iter().zip(UNITS).map(along).collect());
     Ok(scalar::same(node, &sum, budget)?.then_some(Node::Group('(', parts, ')')))
 }
@@ -47,39 +45,27 @@ pub(super) fn unit_in_letters(node: &Node) -> Option<Node> {
         [(false, value)] => value.clone(),
         more => Node::Product(more.to_vec()),
     };
-    let mut name = String::new();
-    unit_name(&Node::Product(letters.to_vec()), false, &mut name)?;
+    let name = unit_name(&Node::Product(letters.to_vec()), false)?;
     crate::units::measure(name.trim())?;
     Some(Node::Unit(Box::new(value), Unit::Measure(name.trim().to_owned())))
 }
 
-fn unit_name(node: &Node, divides: bool, name: &mut String) -> Option<()> {
+fn unit_name(node: &Node, divides: bool) -> Option<String> {
     match node {
         Node::Symbol(letters) | Node::Words(letters) => {
-            let unit = crate::units::canonical(letters)?;
-            name.push(if divides { '/' } else { ' ' });
-            name.push_str(unit);
+            Some(format!("{}{}", if divides { '/' } else { ' ' }, crate::units::canonical(letters)?))
         }
-        Node::Power(base, power) => {
-            unit_name(base, divides, name)?;
-            *name = format!("{name}^{}", power.as_integer()?);
-        }
-        Node::Product(parts) => {
-            for (below, part) in parts {
-                unit_name(part, divides ^ below, name)?;
-            }
-        }
-        _ => return None,
+        Node::Power(base, power) => Some(format!("{}^{}", unit_name(base, divides)?, power.as_integer()?)),
+        Node::Product(parts) => parts.iter().map(|(below, part)| unit_name(part, divides ^ below)).collect(),
+        _ => None,
     }
-    Some(())
 }
 
 /// True if a left side was asked for, not to be solved: `AB`, `f(2)`, `x + y`, `\sin x`, `\frac{dy}{dx}`, `a : b`.
 pub(super) fn names_a_value(left: &Node) -> bool {
     match left {
         Node::Call(function, _) => *function != Function::Root,
-        Node::Apply(..) => true,
-        Node::Symbol(_) | Node::Words(_) => true,
+        Node::Apply(..) | Node::Symbol(_) | Node::Words(_) => true,
         Node::Ratio(parts) => parts.iter().all(|n| n.has_symbols() && n.is_expression()),
         Node::Group('(', items, ')') => items.iter().all(|n| matches!(n, Node::Symbol(_))),
         Node::Product(factors) => {

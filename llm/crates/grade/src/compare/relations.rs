@@ -36,12 +36,9 @@ fn said<'a>(node: &'a Node, budget: &Budget) -> Option<Said<'a>> {
     // `2 + 3 = 5` says 5, and `11 = 3p + q` nothing of its right side.
     let named = *label || !first.has_symbols() && (!last.has_symbols() || matches!(last, Node::Symbol(_)));
     let value_of_more = !named && budget.allows(Rule::NamedValue) && names_more(first, last);
-    if !named && !value_of_more {
-        return None;
-    }
     let rule = if named { Rule::Assignment } else { Rule::NamedValue };
     let about = rest.iter().position(|(r, _)| *r == Relation::About);
-    if about.is_some() && !named && last.has_symbols() {
+    if !named && (!value_of_more || about.is_some() && last.has_symbols()) {
         return None;
     }
     // The exact side counts; after a mere name there is none.
@@ -63,11 +60,11 @@ fn names_more(first: &Node, last: &Node) -> bool {
 /// Compares two answers of which at least one is a relation.
 pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     if let (Node::Chain(f, r, label), Node::Chain(g, s, label_too)) = (a, b) {
-        let before = budget.used();
+        let before = budget.used;
         if chains((f, r, *label), (g, s, *label_too), budget)? {
             return Ok(true);
         }
-        budget.forget(before);
+        budget.used = before;
         return both_said(a, b, budget);
     }
     let (chain, other) = if matches!(a, Node::Chain(..)) { (a, b) } else { (b, a) };
@@ -88,10 +85,7 @@ pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reas
         return Ok(false);
     }
     let Some(said) = said(chain, budget) else { return Ok(false) };
-    if !holds(chain, budget) {
-        return Ok(false);
-    }
-    value(&said, other, budget)
+    Ok(holds(chain, budget) && value(&said, other, budget)?)
 }
 
 /// False for a chain of constants that is wrong, as `2 + 2 = 5` and `x = 4 = 5` are: it says nothing.

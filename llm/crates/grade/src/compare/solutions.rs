@@ -132,21 +132,15 @@ fn polynomial(node: &Node, name: &str, budget: &mut Budget) -> Result<Option<Pol
 }
 
 fn trimmed(mut p: Polynomial) -> Polynomial {
-    while p.last().is_some_and(Zero::is_zero) {
-        p.pop();
-    }
+    while p.pop_if(|c| c.is_zero()).is_some() {}
     p
-}
-
-fn derivative(p: &Polynomial) -> Polynomial {
-    p.iter().enumerate().skip(1).map(|(n, c)| c * BigRational::from_integer(n.into())).collect()
 }
 
 /// Sturm's sequence: the polynomial, its derivative, and the remainder of the last two with the other sign. The last
 /// is the greatest common divisor of the first two.
 fn sturm(p: Polynomial, budget: &mut Budget) -> Result<Vec<Polynomial>, Reason> {
-    let first = derivative(&p);
-    let mut sequence = vec![p, first];
+    let derivative = p.iter().zip(0..).skip(1).map(|(c, n)| c * BigInt::from(n)).collect();
+    let mut sequence = vec![p, derivative];
     while let [.., above, by] = &sequence[..]
         && let Some(lead) = by.last()
     {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::answer::Answer;
 use crate::rules::Rules;
-use crate::tests::{budget, hold, read};
+use crate::tests::{budget, hold, read, said};
 
 #[test]
 fn pairs_are_judged_by_their_rules() {
@@ -21,25 +21,21 @@ fn pairs_are_judged_by_their_rules() {
 
 /// The words of a step on a text, as `names.tsv` writes them.
 fn step(name: &str, text: &Node, other: Option<&Node>) -> String {
-    let or_none = |found: Option<String>| found.unwrap_or("-".to_owned());
     match (name, other) {
-        ("point name", _) => or_none(crate::kind::named_point(text).map(|(name, _)| name.to_owned())),
+        ("point name", _) => said(Ok(crate::kind::named_point(text).map(|(name, _)| name))),
         ("combinations", _) => names::combinations(text).is_some().to_string(),
         ("names a value", _) => names::names_a_value(text).to_string(),
         ("quantity", _) => names::is_quantity(text, &mut budget()).unwrap_or(false).to_string(),
         ("coordinates", _) => names::has_coordinates(text).to_string(),
         ("one name", Some(other)) => names::one_name(text, other).to_string(),
-        ("solutions", Some(other)) => {
-            let found = same(text, other, &mut budget());
-            found.map_or_else(|reason| reason.to_string(), |equal| equal.to_string())
-        }
+        ("solutions", Some(other)) => said(same(text, other, &mut budget()).map(Some)),
         ("without numbers", _) => names::without_numbers(text).is_some().to_string(),
-        ("parameter", _) => or_none(names::parameter(text).map(|(name, _)| name)),
-        ("tuples", _) => or_none(names::tuples(text).map(|rows| rows.children().len().to_string())),
-        _ => or_none(
-            names::assignments(text)
-                .map(|all| all.into_iter().map(|(name, _)| name).collect::<Vec<_>>().join(" ")),
-        ),
+        ("parameter", _) => said(Ok(names::parameter(text).map(|(name, _)| name))),
+        ("tuples", _) => said(Ok(names::tuples(text).map(|rows| rows.children().len()))),
+        _ => {
+            let names = |all: Vec<(String, Node)>| all.into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+            said(Ok(names::assignments(text).map(|all| names(all).join(" "))))
+        }
     }
 }
 

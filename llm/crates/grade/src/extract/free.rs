@@ -8,10 +8,10 @@ use super::clause::{Rank, Stated};
 use super::clean::{Clean, cleaned, lowered};
 use super::environments::{Environment, environments};
 use super::found::{Found, FoundBy, place_of};
-use super::language::{Language, Role, language};
+use super::language::{Role, language};
 use super::phrases::{PHRASES, announced};
 use super::prose::{balanced, count_brackets, is_prose};
-use super::statement::{self, is_remark, sentences, stated};
+use super::statement::{self, Prose, is_remark, sentences, stated};
 use crate::words::{is_among, is_ordinal_ending, parts};
 
 /// Bytes at the end of a response that may hold an answer without a box.
@@ -36,10 +36,7 @@ pub(super) fn reference(original: &str) -> String {
     let Clean { text, .. } = cleaned(original, tail(original));
     let environment_only = || {
         let found = environments(&text);
-        let last = found.last()?;
-        let parts = group(&text, &found);
-        (!is_prose(&outside(&text, 0..text.len(), &found)))
-            .then(|| parts.unwrap_or_else(|| text[last.inner.clone()].to_owned()))
+        group(&text, &found).filter(|_| !is_prose(&outside(&text, 0..text.len(), &found)))
     };
     let found = marked(&text).flatten().map(|found| found.answer).or_else(environment_only);
     found.unwrap_or(text).trim().to_owned()
@@ -78,9 +75,7 @@ fn marked(text: &str) -> Option<Option<Found>> {
         let stated = statement_from(text, place_of(inside, text), FoundBy::Tag);
         return Some(stated.or_else(|| Found::part(text, inside, FoundBy::Tag)));
     }
-    let empty = text[from..]
-        .rsplit_once("####")
-        .is_some_and(|(_, line)| line.lines().next().is_none_or(|l| l.trim().is_empty()));
+    let empty = text[from..].contains("####") && super::after_hashes(&text[from..]).is_none();
     let found = match (hashes(text, from), announcement(text, from)) {
         (Some(hashes), said) => said.filter(|said| said.span.start > hashes.span.end).or(Some(hashes)),
         (None, said) if empty => said.filter(|said| text[said.span.end..].rfind("####").is_none()),
@@ -116,14 +111,15 @@ fn is_taken_back(text: &str) -> bool {
 /// The value of a last sentence that concludes, after the box of a step: `The total is therefore $25$.`
 fn concluded(text: &str, from: usize) -> Option<Found> {
     let rest = &text[from..];
-    let (found, tongue) = (environments(rest), language(rest));
-    let last = sentences(rest, &found).into_iter().next_back().filter(|last| last.start > 0)?;
+    let prose = Prose::read(rest);
+    let tongue = prose.language;
+    let last = sentences(&prose).into_iter().next_back().filter(|last| last.start > 0)?;
     let lower = lowered(&rest[last.clone()]);
     let first = parts(&lower, char::is_alphabetic).next()?;
     let says = |phrases: &str| phrases.split('|').any(|phrase| lower.contains(phrase));
     let concludes = tongue.is(first, Role::So) || says("therefore|conclude that|solution:|final answer");
     let named = says("is the answer|is our answer|is the final answer");
-    let one = stated(rest, last.clone(), &found, tongue, false)
+    let one = stated(&prose, last.clone(), false)
         .filter(|one| (named || concludes && one.rank >= Rank::New) && one.rank > Rank::None)?;
     (!is_remark(&rest[last], tongue)).then(|| found_in(one, FoundBy::Statement, from))
 }
@@ -162,13 +158,13 @@ fn announcement(text: &str, from: usize) -> Option<Found> {
 /// The statement of a later sentence that takes back what was announced: `However, the correct value is 9.`
 fn corrected(text: &str, from: usize) -> Option<Found> {
     let rest = &text[from..];
-    let (found, tongue) = (environments(rest), language(rest));
-    sentences(rest, &found).into_iter().find_map(|sentence| {
+    let prose = Prose::read(rest);
+    let tongue = prose.language;
+    sentences(&prose).into_iter().find_map(|sentence| {
         let mut words = rest[sentence.clone()].split(|c: char| !c.is_alphabetic()).map(str::to_lowercase);
         let first = words.find(|word| !is_among(word, "|hmm|wait|oh"))?;
         let opens = tongue.is(&first, Role::Contrast);
-        let one = stated(rest, sentence.clone(), &found, tongue, false)
-            .filter(|s| opens && s.rank >= Rank::Computed)?;
+        let one = stated(&prose, sentence.clone(), false).filter(|s| opens && s.rank >= Rank::Computed)?;
         (!is_remark(&rest[sentence], tongue)).then(|| found_in(one, FoundBy::Statement, from))
     })
 }
@@ -241,8 +237,8 @@ fn statement_from(text: &str, place: Range<usize>, rule: FoundBy) -> Option<Foun
     let lead = rest.len() - rest.trim_start().len();
     let rest = &rest[lead..];
     let start = place.start + lead;
-    let found = environments(rest);
-    let sentence = sentences(rest, &found).into_iter().next()?;
+    let prose = Prose::read(rest);
+    let sentence = sentences(&prose).into_iter().next()?;
     let said = rest[sentence.clone()].trim();
     if let Some(letter) = choice(said.trim_start_matches(['"', '“', '*', ' '])) {
         return Found::part(text, letter, rule);
@@ -251,20 +247,17 @@ fn statement_from(text: &str, place: Range<usize>, rule: FoundBy) -> Option<Foun
     if said.is_empty() {
         return None;
     }
-    let is_value =
-        !sentence.is_empty() && found.iter().all(|e| e.outer.start >= sentence.end) && !is_prose(said);
-    if is_value {
+    if prose.found.iter().all(|e| e.outer.start >= sentence.end) && !is_prose(said) {
         return Found::part(text, said, rule).map(reduced);
     }
-    let tongue = language(rest);
-    if let Some(one) = stated(rest, sentence.clone(), &found, tongue, true) {
+    if let Some(one) = stated(&prose, sentence, true) {
         if is_operand(rest, &one.formula.place) {
             return Found::part(text, said, rule);
         }
         return Some(found_in(one, rule, start));
     }
     // `not 50`
-    let denied = tongue.is(&said.split(' ').next().unwrap_or("").to_lowercase(), Role::Deny);
+    let denied = prose.language.is(&said.split(' ').next().unwrap_or("").to_lowercase(), Role::Deny);
     Found::part(text, said, rule).filter(|_| said.len() <= WORDS && !denied)
 }
 
@@ -334,17 +327,17 @@ pub(super) fn choice(text: &str) -> Option<&str> {
 fn last_statement(text: &str) -> Option<Found> {
     let from = window(text);
     let window = &text[from..];
-    let found = environments(window);
-    let tongue = language(window);
-    let places = sentences(window, &found);
-    if let Some(reply) = replied(window, &places, &found, tongue) {
+    let prose = Prose::read(window);
+    let (found, tongue) = (&prose.found, prose.language);
+    let places = sentences(&prose);
+    if let Some(reply) = replied(&prose, &places) {
         return Found::part(text, &window[reply], FoundBy::Word);
     }
     let mut fallback: Option<(Rank, Found)> = None;
     // Whether a sentence was read.
     let (mut brackets, mut spoken) = (0usize, false);
     for sentence in places.into_iter().rev().take(SENTENCES) {
-        let said = outside(window, sentence.clone(), &found);
+        let said = outside(window, sentence.clone(), found);
         let aside = is_aside(&said, &mut brackets);
         // A text that ends in a question or a request is none that answers.
         let plain = lowered(&said);
@@ -365,11 +358,11 @@ fn last_statement(text: &str) -> Option<Found> {
         {
             return Some(found);
         }
-        let one = stated(window, sentence.clone(), &found, tongue, false);
+        let one = stated(&prose, sentence.clone(), false);
         let rank = one.as_ref().map_or(Rank::None, |one| one.rank);
         let bare = rank <= Rank::Circumstance && fallback.is_none();
         let word = || statement::word(window, sentence.clone(), tongue).filter(|_| bare);
-        let concluded = statement::concluded_word(window, sentence.clone(), &found, tongue);
+        let concluded = statement::concluded_word(&prose, sentence.clone());
         if let Some(word) = concluded.or_else(word) {
             return Found::part(text, &window[word], FoundBy::Word);
         }
@@ -415,17 +408,12 @@ fn is_aside(said: &str, brackets: &mut usize) -> bool {
 }
 
 /// The yes or no that at most two sentences open with and then give a reason for, or leave without a computed value.
-fn replied(
-    text: &str,
-    places: &[Range<usize>],
-    found: &[Environment],
-    tongue: &Language,
-) -> Option<Range<usize>> {
+fn replied(prose: &Prose<'_>, places: &[Range<usize>]) -> Option<Range<usize>> {
+    let (text, tongue) = (prose.text, prose.language);
     let (first, last) = (places.first()?, places.last()?);
     let reply = statement::word(text, first.clone(), tongue)?;
     let yes_or_no = tongue.is(&text[reply.clone()].to_lowercase(), Role::Reply);
-    let computed =
-        stated(text, last.clone(), found, tongue, false).is_some_and(|one| one.rank >= Rank::Computed);
+    let computed = stated(prose, last.clone(), false).is_some_and(|one| one.rank >= Rank::Computed);
     let reasons = text.split(|c: char| !c.is_alphabetic()).any(|w| tongue.is(w, Role::Reason));
     let alone = places.len() < 3 && (!computed || reasons || text[reply.end..].starts_with(':'));
     (yes_or_no && text[..reply.start].trim().is_empty() && alone).then_some(reply)

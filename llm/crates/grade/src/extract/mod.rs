@@ -113,20 +113,15 @@ impl Prediction {
 
     /// Reads the answer of a response; of one that was cut off in prose, a marked and finished one only.
     pub(super) fn read(response: Response<'_>, how: Extraction) -> Prediction {
-        let found = Prediction::extract(response.text, how);
-        let reads_prose = matches!(how, Extraction::Free | Extraction::Any);
-        let Some(place) = found.found().filter(|_| response.cut_off && reads_prose) else {
-            return found;
-        };
-        let after = &response.text[place.span.end..];
-        let ended = match place.rule {
+        let goes_on = |text: &str| text.contains(|c: char| c == '\n' || c == '<' || c.is_alphabetic());
+        let ended = |found: &Found| match found.rule {
             FoundBy::Boxed | FoundBy::Json | FoundBy::Code => true,
-            FoundBy::Tag | FoundBy::Hashes | FoundBy::Marker => {
-                after.contains(|c: char| c == '\n' || c == '<' || c.is_alphabetic())
-            }
+            FoundBy::Tag | FoundBy::Hashes | FoundBy::Marker => goes_on(&response.text[found.span.end..]),
             _ => false,
         };
-        if ended { found } else { Prediction(None) }
+        let cut_off = response.cut_off && matches!(how, Extraction::Free | Extraction::Any);
+        let Prediction(found) = Prediction::extract(response.text, how);
+        Prediction(found.filter(|found| !cut_off || ended(found)))
     }
 
     /// The text of the answer.

@@ -81,10 +81,8 @@ fn copula(rest: &str, copulas: &str) -> Option<usize> {
             let gap = &line[..*at];
             // `The answer to part (b), which is the question, is 17.`
             let aside = gap.matches(", ").count() == 1 && gap.ends_with(',') && gap.contains(", which ");
-            *at <= GAP
-                && !gap.contains([';', '$', '\\'])
-                && !gap.contains(". ")
-                && (aside || !gap.contains(','))
+            let ends = gap.contains([';', '$', '\\']) || gap.contains(". ");
+            *at <= GAP && !ends && (aside || !gap.contains(','))
         })
         .min()
         .map(|(_, end)| end)

@@ -118,22 +118,17 @@ fn kind(word: &str) -> Kind {
     if time || words::power_of_thousand(&lower).is_some() {
         return Kind::Unit;
     }
-    // `p-q`
-    if letters > 1 && inner.is_ascii() && inner.split('-').all(|part| part.len() == 1) {
+    // `p-q`, `x²`
+    let parted = letters > 1 && inner.is_ascii() && inner.split('-').all(|part| part.len() == 1);
+    if parted || letters <= 2 && inner.contains(['²', '³', '⁴', 'ⁿ']) {
         return Kind::Value;
     }
-    if letters == 2 && inner.len() == 2 && inner.is_ascii() && !is_among(&lower, SHORT_WORDS) {
+    if inner.is_ascii() && letters == inner.len() && letters <= 2 && !is_among(&lower, SHORT_WORDS) {
         return Kind::Letter;
     }
-    // `x²`
-    if letters <= 2 && inner.contains(['²', '³', '⁴', 'ⁿ']) {
-        return Kind::Value;
-    }
-    if letters == 1 && inner.is_ascii() {
-        return if inner.len() == 1 { Kind::Letter } else { Kind::Value };
-    }
     // `x=y`, `(x+y)/z`, `f(x)`
-    if inner.contains(['=', '+', '/', '^', '<', '>', '*', '(']) && !longest_word(inner) {
+    let joined = inner.contains(['=', '+', '/', '^', '<', '>', '*', '(']) && !longest_word(inner);
+    if joined || letters == 1 && inner.is_ascii() {
         return Kind::Value;
     }
     if units::is_percent(&lower) || lower != "in" && units::canonical(inner).is_some() {

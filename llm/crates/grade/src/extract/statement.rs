@@ -10,15 +10,28 @@ use std::ops::Range;
 use super::chain::{Kind, formula, symbols};
 use super::clause::{Item, Rank, Stated, ranked};
 use super::clean::lowered;
-use super::environments::Environment;
+use super::environments::{Environment, environments};
 use super::found::place_of;
-use super::language::{Language, Role};
+use super::language::{Language, Role, language};
 use super::prose::{balanced, is_prose, runs, unit_of_a_letter};
-use crate::units;
-use crate::words::{self, Connective};
+use crate::node::Logic;
+use crate::{units, words};
+
+/// A text with its mathematics and its language.
+pub(super) struct Prose<'a> {
+    pub(super) text: &'a str,
+    pub(super) found: Vec<Environment>,
+    pub(super) language: &'static Language,
+}
+
+impl<'a> Prose<'a> {
+    pub(super) fn read(text: &'a str) -> Prose<'a> {
+        Prose { text, found: environments(text), language: language(text) }
+    }
+}
 
 /// The places of sentences, in order. A full stop inside mathematics ends none, but one at its end does.
-pub(super) fn sentences(text: &str, found: &[Environment]) -> Vec<Range<usize>> {
+pub(super) fn sentences(Prose { text, found, .. }: &Prose<'_>) -> Vec<Range<usize>> {
     let mut out = Vec::new();
     let (mut start, mut at, mut next) = (0, 0, 0);
     while at < text.len() {
@@ -85,7 +98,7 @@ fn without_remarks(text: &str) -> String {
 }
 
 /// The values and words of a sentence in order.
-fn items(text: &str, sentence: Range<usize>, found: &[Environment]) -> Vec<Item> {
+fn items(Prose { text, found, .. }: &Prose<'_>, sentence: Range<usize>) -> Vec<Item> {
     let mut out = Vec::new();
     let mut at = sentence.start;
     let inside = found.iter().filter(|e| e.outer.start >= sentence.start && e.outer.end <= sentence.end);
@@ -228,22 +241,17 @@ pub(super) fn asks(sentence: &str, language: &Language) -> bool {
 }
 
 /// The value that a sentence states. `first` takes the first new one, as after words that announce an answer.
-pub(super) fn stated(
-    text: &str,
-    sentence: Range<usize>,
-    found: &[Environment],
-    language: &Language,
-    first: bool,
-) -> Option<Stated> {
-    let values = ranked(&items(text, sentence.clone(), found), language);
+pub(super) fn stated(prose: &Prose<'_>, sentence: Range<usize>, first: bool) -> Option<Stated> {
+    let values = ranked(&items(prose, sentence.clone()), prose.language);
     let best = values.iter().map(|v| v.rank).max().filter(|rank| *rank > Rank::None)?;
     let at = match first && (Rank::New..Rank::Computed).contains(&best) {
         true => values.iter().position(|v| v.rank >= Rank::New)?,
         false => values.iter().rposition(|v| v.rank == best)?,
     };
-    let mut one = with_neighbours(text, &values, at, sentence.end, language);
+    let mut one = with_neighbours(prose, &values, at, sentence.end);
     // The equation of a curve states no value of its left side.
-    let named = words_of(&text[sentence]).any(|word| language.is(&word.to_lowercase(), Role::Curve));
+    let curves = |word: &str| prose.language.is(&word.to_lowercase(), Role::Curve);
+    let named = words_of(&prose.text[sentence]).any(curves);
     let unknowns = symbols(one.formula.answer.split('=').next().unwrap_or(""));
     let coordinates = unknowns.iter().filter(|name| matches!(name.as_str(), "x" | "y" | "z")).count();
     let curve = first && coordinates > 1 || named && unknowns.len() > 1;
@@ -257,18 +265,15 @@ fn equal(a: &Stated, b: &Stated, between: &str) -> bool {
     let plain = |s: &Stated| s.formula.kind != Kind::Result && s.rank > Rank::None && !s.formula.equation;
     let comma = a.comma || between.contains(',');
     let joined = joins(between) || a.comma && between.trim().is_empty();
-    joined
-        && plain(a)
-        && plain(b)
-        && a.formula.assigns == b.formula.assigns
-        && !(comma && between.contains("or"))
+    let alike = plain(a) && plain(b) && a.formula.assigns == b.formula.assigns;
+    joined && alike && !(comma && between.contains("or"))
 }
 
 /// True if a sentence says two things side by side: `23 red cars and 19 blue ones`, `its mean is 4 and its mode is 2`.
 fn coordinated(a: &Stated, b: &Stated, between: &str, language: &Language) -> bool {
     let plain = |s: &Stated| s.rank >= Rank::New && s.formula.kind == Kind::Value && !s.formula.assigns;
     let is_its = |word| words::is_among(word, "its|his|her|their|so");
-    let is_and = |word| words::connective(word) == Some(Connective::And);
+    let is_and = |word| words::connective(word) == Some(Logic::And);
     // `and its mode is 2` goes on from the first to what is asked.
     let last = words_of(between).next_back().unwrap_or("");
     let said = words_of(between).any(is_and) && !words_of(between).any(is_its);
@@ -285,7 +290,8 @@ pub(super) fn joins(between: &str) -> bool {
 }
 
 /// The value with those before and after it that belong to it, and its unit.
-fn with_neighbours(text: &str, values: &[Stated], at: usize, end: usize, language: &Language) -> Stated {
+fn with_neighbours(prose: &Prose<'_>, values: &[Stated], at: usize, end: usize) -> Stated {
+    let Prose { text, language, .. } = prose;
     let between =
         |i: usize| &text[values[i].outer.end.min(values[i + 1].outer.start)..values[i + 1].outer.start];
     // `en` is "and" in one language and "in" in others.
@@ -395,16 +401,12 @@ pub(super) fn choice(text: &str, sentence: Range<usize>, language: &Language) ->
 }
 
 /// The word that the conclusion of a sentence gives where it has no value: `5 days later, so the meeting is on Monday`.
-pub(super) fn concluded_word(
-    text: &str,
-    sentence: Range<usize>,
-    found: &[Environment],
-    language: &Language,
-) -> Option<Range<usize>> {
+pub(super) fn concluded_word(prose: &Prose<'_>, sentence: Range<usize>) -> Option<Range<usize>> {
+    let Prose { text, language, .. } = prose;
     let part = &text[sentence.clone()];
     let so = part.split(|c: char| !c.is_alphabetic()).rfind(|w| language.is(w, Role::So))?;
     let so = place_of(so, text);
-    let values = items(text, so.end..sentence.end, found).iter().any(|item| matches!(item, Item::Value(_)));
+    let values = items(prose, so.end..sentence.end).iter().any(|item| matches!(item, Item::Value(_)));
     word(text, so.start..sentence.end, language).filter(|_| !values)
 }
 
@@ -455,9 +457,7 @@ pub(super) fn word(text: &str, sentence: Range<usize>, language: &Language) -> O
     let replies = language.is(&said.to_lowercase(), Role::Reply);
     // `The day is Thursday`
     let proper = said.starts_with(char::is_uppercase) && said.chars().count() > 2;
-    (plain
-        && (replies || (concludes || proper) && !judged)
-        && said.split_whitespace().count() <= 2
-        && !said.is_empty())
-    .then(|| sentence.start + at..sentence.start + end)
+    let short = !said.is_empty() && said.split_whitespace().count() <= 2;
+    (short && plain && (replies || (concludes || proper) && !judged))
+        .then(|| sentence.start + at..sentence.start + end)
 }

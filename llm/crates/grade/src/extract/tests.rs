@@ -30,7 +30,7 @@ fn step(name: &str, text: &str) -> Vec<String> {
         "joined" => one(super::boxes::last_box(text).as_deref()),
         "announced" => one(announced(text, &PHRASES.answer).map(|(_, at)| &text[at..])),
         "sentences" => {
-            let places = statement::sentences(text, &environments(text));
+            let places = statement::sentences(&statement::Prose::read(text));
             several(places.into_iter().map(|place| &text[place]).collect())
         }
         "formula" => {

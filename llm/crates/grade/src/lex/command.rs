@@ -16,6 +16,9 @@ const LOOKS: &str = "quad|qquad|displaystyle|textstyle|scriptstyle|limits|nolimi
 /// Commands whose braces hold a text.
 const TEXTS: &str =
     "text|mbox|textbf|textit|textrm|mathrm|operatorname|hbox|textnormal|mathsf|texttt|textsf|emph";
+/// Environments that are tables, and those of rows.
+const TABLES: &str = "pmatrix|bmatrix|matrix|Bmatrix|smallmatrix|vmatrix|Vmatrix|array";
+const ROWS: &str = "cases|aligned|align|gathered|gather|split|rcases|dcases|alignat|eqnarray";
 
 impl Lexer<'_> {
     pub(super) fn command(&mut self) -> Result<(), Reason> {
@@ -51,7 +54,20 @@ impl Lexer<'_> {
                 return self.text_in(inside);
             }
             "Omega" if self.spelling.wide && self.after_value() => self.push(Token::Text("ohm".into())),
-            _ => return self.other(name),
+            "mathbb" | "mathcal" | "mathfrak" | "Bbb" => {
+                let token = self.alphabet(name)?;
+                self.push(token);
+            }
+            "emptyset" | "varnothing" => self.empty_set(),
+            "not" => {
+                let Some(after) = self.rest().trim_start().strip_prefix('=') else {
+                    return unreadable("\\not before what is not `=`");
+                };
+                self.at = self.text.len() - after.len();
+                self.push(Token::Relation(Relation::Unequal));
+            }
+            "begin" | "end" => return self.environment(name == "begin"),
+            _ => self.push(function(name).map_or_else(|| Token::Symbol(name.to_owned()), Token::Function)),
         }
         Ok(())
     }
@@ -85,32 +101,6 @@ impl Lexer<'_> {
         }
     }
 
-    fn other(&mut self, name: &str) -> Result<(), Reason> {
-        match name {
-            "mathbb" | "mathcal" | "mathfrak" | "Bbb" => {
-                let token = self.alphabet(name)?;
-                self.push(token);
-            }
-            "emptyset" | "varnothing" => {
-                self.empty_set();
-            }
-            "not" => {
-                let rest = self.rest().trim_start();
-                let Some(after) = rest.strip_prefix('=') else {
-                    return unreadable("\\not before what is not `=`");
-                };
-                self.at = self.text.len() - after.len();
-                self.push(Token::Relation(Relation::Unequal));
-            }
-            "begin" | "end" => return self.environment(name == "begin"),
-            _ => {
-                let token = function(name).map(Token::Function);
-                self.push(token.unwrap_or_else(|| Token::Symbol(name.to_owned())));
-            }
-        }
-        Ok(())
-    }
-
     /// `\mathbb{R}`, `\mathbb Z`, `\mathcal{C}`.
     fn alphabet(&mut self, name: &str) -> Result<Token, Reason> {
         let letter = self.braced().map(str::trim).unwrap_or_else(|| {
@@ -128,22 +118,13 @@ impl Lexer<'_> {
     fn environment(&mut self, begins: bool) -> Result<(), Reason> {
         let name = self.needed(if begins { "begin" } else { "end" })?;
         let plain = name.trim_end_matches('*');
+        if plain == "array" && begins {
+            self.braced();
+        }
         let token = match plain {
-            "pmatrix" | "bmatrix" | "matrix" | "Bmatrix" | "smallmatrix" | "vmatrix" | "Vmatrix"
-            | "array" => {
-                if plain == "array" && begins {
-                    self.braced();
-                }
-                self.table(begins, plain == "vmatrix")
-            }
-            "cases" | "aligned" | "align" | "gathered" | "gather" | "split" | "rcases" | "dcases"
-            | "alignat" | "eqnarray" => {
-                if begins {
-                    Token::RowsOpen
-                } else {
-                    Token::RowsClose
-                }
-            }
+            _ if is_among(plain, TABLES) => self.table(begins, plain == "vmatrix"),
+            _ if is_among(plain, ROWS) && begins => Token::RowsOpen,
+            _ if is_among(plain, ROWS) => Token::RowsClose,
             "equation" | "math" | "displaymath" | "center" => return Ok(()),
             other => return unreadable(format!("the environment `{}`", shown(other))),
         };

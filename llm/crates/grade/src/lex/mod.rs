@@ -9,7 +9,7 @@ mod tests;
 mod word;
 
 use super::named::coded;
-use super::node::{Function, Logic, Relation};
+use super::node::{self, Function, Logic, Relation};
 use super::rules::{Rule, Rules};
 use super::verdict::{Reason, unreadable};
 
@@ -56,12 +56,10 @@ impl Token {
 
     /// True if a factor begins with it.
     pub(super) fn begins_factor(&self) -> bool {
-        use Token::*;
-        matches!(
-            self,
-            Number { .. } | Symbol(_) | Token::Function(_) | Pi | Euler | Imaginary | Infinity | Text(_)
-        ) || matches!(self, Frac | Root | Binom | Accent(_) | Naming(_) | Operator(_) | BraceOpen | Open(_))
-            || matches!(self, Token::Logic(crate::node::Logic::Not) | Reals | Dots | MatrixOpen(_))
+        use Token::{Function, Logic, *};
+        matches!(self, Number { .. } | Symbol(_) | Function(_) | Pi | Euler | Imaginary | Infinity | Text(_))
+            || matches!(self, Frac | Root | Binom | Accent(_) | Naming(_) | Operator(_) | BraceOpen | Open(_))
+            || matches!(self, Logic(node::Logic::Not) | Reals | Dots | MatrixOpen(_))
     }
 
     /// True if it ends what a bracket, a brace or a cell holds.
@@ -154,32 +152,30 @@ impl<'a> Lexer<'a> {
         self.tokens.push(token);
     }
 
+    fn extend(&mut self, tokens: impl IntoIterator<Item = Token>) {
+        tokens.into_iter().for_each(|token| self.push(token));
+    }
+
     fn uses(&mut self, rule: Rule) {
         self.used = self.used.with(rule);
     }
 
     fn token(&mut self, c: char) -> Result<(), Reason> {
-        if c.is_whitespace() || matches!(c, '$' | '~' | '\u{200b}' | '\u{feff}' | '`') {
-            self.at += c.len_utf8();
-            return Ok(());
-        }
-        if c.is_ascii_digit() || (c == '.' && self.rest()[1..].starts_with(|d: char| d.is_ascii_digit())) {
-            self.number();
-            return Ok(());
-        }
+        let digit = |c: char| c.is_ascii_digit();
         match c {
-            '\\' => self.command(),
+            _ if c.is_whitespace() || "$~\u{200b}\u{feff}`".contains(c) => self.at += c.len_utf8(),
+            _ if digit(c) || c == '.' && self.rest()[1..].starts_with(digit) => self.number(),
+            '\\' => return self.command(),
             _ if c.is_ascii_alphabetic() => {
                 let mut letters = self.rest().chars().take_while(|c| c.is_alphabetic());
-                let latin = letters.any(|c| matches!(c, 'À'..='ɏ'));
-                if latin && self.spelling.wide {
+                if self.spelling.wide && letters.any(|c| matches!(c, 'À'..='ɏ')) {
                     return self.foreign_word();
                 }
                 self.word();
-                Ok(())
             }
-            _ => self.sign(c),
+            _ => return self.sign(c),
         }
+        Ok(())
     }
 
     /// True if the last token ends a value, so that a word after it can be its unit.

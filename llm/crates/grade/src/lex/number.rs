@@ -11,15 +11,7 @@ pub(crate) fn plain_number(digits: &str) -> Token {
 type Groups<'a> = (Vec<&'a str>, usize, bool);
 
 /// Marks of which none is also a list separator or a decimal sign, and the plain comma.
-const MARKS: [(&str, bool); 7] = [
-    ("\\;", true),
-    (",\\!", true),
-    (", \\!", true),
-    ("{,}", true),
-    ("\\,", true),
-    ("\\ ", true),
-    (",", false),
-];
+const MARKS: [&str; 7] = ["\\;", ",\\!", ", \\!", "{,}", "\\,", "\\ ", ","];
 /// Marks that only the rule `thousands` reads.
 const WIDE_MARKS: [&str; 7] = [" ", "\u{a0}", "\u{202f}", "\u{2009}", "~", "'", "’"];
 
@@ -134,23 +126,20 @@ impl<'a> Lexer<'a> {
 
     /// Adds the groups of three digits that follow after thousands commas or thin spaces.
     fn thousands(&mut self, digits: &mut String) -> bool {
-        if digits.len() > 3 {
-            return false;
-        }
-        let Some((parts, end, sure)) = self.groups() else { return false };
+        let groups = self.groups().filter(|_| digits.len() <= 3);
+        let Some((parts, end, sure)) = groups else { return false };
         // No member of a list is written `000`.
         let zeros = parts.iter().any(|group| group.starts_with('0'));
-        if self.spelling.comma && !zeros {
+        let listed = self.depth > 0 || digits.starts_with('0') || self.after_a_comma(digits.len());
+        if self.spelling.comma && !zeros || !sure && listed {
             return false;
         }
-        if !sure && (self.depth > 0 || digits.starts_with('0') || self.after_a_comma(digits.len())) {
+        let two_ways = !sure && !zeros;
+        self.two_ways |= two_ways;
+        if two_ways && !self.spelling.thousands {
             return false;
         }
-        self.two_ways |= !sure && !zeros;
-        if !sure && !zeros && !self.spelling.thousands {
-            return false;
-        }
-        parts.iter().for_each(|group| digits.push_str(group));
+        digits.extend(parts);
         self.at = end;
         true
     }
@@ -166,9 +155,8 @@ impl<'a> Lexer<'a> {
         let (mut end, mut parts, mut sure) = (self.at, Vec::new(), false);
         loop {
             let rest = &self.text[end..];
-            let Some((mark, certain)) = MARKS.into_iter().find(|(mark, _)| rest.starts_with(mark)) else {
-                break;
-            };
+            let Some(mark) = MARKS.into_iter().find(|mark| rest.starts_with(mark)) else { break };
+            let certain = mark != ",";
             let after = rest[mark.len()..].trim_start_matches(if certain { ' ' } else { '\0' });
             let length = leading_digits(after);
             if length == 0 {
@@ -205,12 +193,10 @@ impl<'a> Lexer<'a> {
             if parts.is_empty() || point || goes_on || after.starts_with("/") {
                 continue;
             }
-            parts.iter().for_each(|group| digits.push_str(group));
+            digits.extend(parts);
             self.at = end;
             self.uses(Rule::Thousands);
-            if mark == "." && decimal_after(after) {
-                self.spelling.comma = true;
-            }
+            self.spelling.comma |= mark == "." && decimal_after(after);
             return;
         }
     }

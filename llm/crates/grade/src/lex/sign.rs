@@ -40,9 +40,7 @@ impl Lexer<'_> {
         }
         self.at += c.len_utf8();
         if let Some((top, bottom)) = vulgar_fraction(c) {
-            for part in [Token::Frac, plain_number(&top), plain_number(&bottom)] {
-                self.push(part);
-            }
+            self.extend([Token::Frac, plain_number(&top), plain_number(&bottom)]);
             return Ok(());
         }
         let letter = || matches!(c, 'α'..='ω' | 'Α'..='Ω').then(|| Token::Symbol(c.to_string()));
@@ -56,10 +54,7 @@ impl Lexer<'_> {
             None if matches!(c, '.' | '。' | '।')
                 && self.rest().trim_end_matches(['$', ' ', '\n']).is_empty() => {}
             None if self.spelling.wide && matches!(c, '"' | '“' | '”' | '?' | '。' | '？') => {}
-            None if matches!(c, '"' | '″') => {
-                self.push(Token::Prime);
-                self.push(Token::Prime);
-            }
+            None if matches!(c, '"' | '″') => self.extend([Token::Prime, Token::Prime]),
             None => return unreadable(format!("`{c}` has no meaning here")),
         }
         Ok(())
@@ -87,15 +82,13 @@ impl Lexer<'_> {
     }
 
     pub(super) fn empty_set(&mut self) {
-        self.push(Token::Open('{'));
-        self.push(Token::Close('}'));
+        self.extend([Token::Open('{'), Token::Close('}')]);
     }
 
     /// A run of raised or lowered characters, as one power or index.
     fn scripts(&mut self, row: &str, mark: Token) -> Result<(), Reason> {
         let run = self.take_while(|c| script(c, row).is_some());
-        self.push(mark);
-        self.push(Token::BraceOpen);
+        self.extend([mark, Token::BraceOpen]);
         let plain: String = run.chars().filter_map(|c| script(c, row)).collect();
         self.mathematics(&plain)?;
         self.push(Token::BraceClose);

@@ -4,14 +4,12 @@ use super::*;
 use crate::tests::hold;
 use Token::*;
 
-const STRICT: Spelling = Spelling::STRICT;
-const WIDE: Spelling = Spelling::WIDE;
 const COMMA: Spelling = Spelling { wide: true, comma: true, thousands: false };
 
 #[test]
 fn what_a_message_shows_of_a_text_is_short() {
     assert_eq!(shown("abcdefghijklmnopqrstuvwxyz"), "abcdefghijklmnopqrst");
-    let refused = lex("\\begin{tabularx}", STRICT).unwrap_err().to_string();
+    let refused = lex("\\begin{tabularx}", Spelling::STRICT).unwrap_err().to_string();
     assert!(refused.contains("tabularx"), "{refused}");
 }
 
@@ -27,8 +25,8 @@ fn spelled(token: &Token) -> String {
 fn a_text_has_the_tokens_of_the_table() {
     hold(include_str!("cases.tsv"), 169, |section, fields| {
         let spelling = match section {
-            "strict" => STRICT,
-            "wide" => WIDE,
+            "strict" => Spelling::STRICT,
+            "wide" => Spelling::WIDE,
             _ => COMMA,
         };
         let found = match lex(&fields[0], spelling) {

@@ -1,12 +1,11 @@
 //! Words of plain text and the content of text commands.
 
 use super::signs::{function, sign, spelled_symbol};
-use super::{Lexer, Token, shown, unreadable};
-use crate::node::Relation;
+use super::{Lexer, Token, plain_number, shown, unreadable};
+use crate::node::{Logic, Relation};
 use crate::rules::Rule;
-use crate::units;
 use crate::verdict::Reason;
-use crate::words::{self, Connective};
+use crate::{units, words};
 
 /// Spaces between words.
 const BLANK: [char; 3] = [' ', '~', '\u{a0}'];
@@ -27,8 +26,8 @@ fn quantity(text: &str) -> Option<(&str, &str)> {
     (digits && units::canonical(unit.trim()).is_some()).then_some((number, unit.trim()))
 }
 
-pub(super) fn joined_by(connective: Connective) -> Token {
-    if connective == Connective::And { Token::And } else { Token::Or }
+pub(super) fn joined_by(connective: Logic) -> Token {
+    if connective == Logic::And { Token::And } else { Token::Or }
 }
 
 impl<'a> Lexer<'a> {
@@ -57,6 +56,7 @@ impl<'a> Lexer<'a> {
         {
             return self.scale(power);
         }
+        let after_number = matches!(self.tokens.last(), Some(Token::Number { .. }));
         let token = match word {
             "negative" | "minus" | "Negative" | "Minus" if self.spelling.wide => Token::Minus,
             "x" | "X" if self.spelling.wide && self.between_numbers() => Token::Times,
@@ -65,7 +65,10 @@ impl<'a> Lexer<'a> {
             "in" if !after_value => Token::Relation(Relation::In),
             _ if after_value && units::is_percent(word) => Token::Percent,
             _ if after_value && units::is_plain_unit(word) => Token::Text(word.to_owned()),
-            _ if after_value && self.spelling.wide && self.ordinal(word) => return,
+            // The ending of an ordinal number right after its digits.
+            _ if after_number && self.spelling.wide && words::is_ordinal_ending(word) => {
+                return self.uses(Rule::UnitDropped);
+            }
             _ => match function(word) {
                 Some(function) => Token::Function(function),
                 None if spelled_symbol(word) => Token::Symbol(word.to_owned()),
@@ -97,10 +100,8 @@ impl<'a> Lexer<'a> {
 
     /// Multiplies by a power of a thousand.
     fn scale(&mut self, power: usize) {
-        self.push(Token::Times);
-        self.push(super::plain_number("10"));
-        self.push(Token::Caret);
-        self.push(super::plain_number(&(3 * power).to_string()));
+        let power = plain_number(&(3 * power).to_string());
+        self.extend([Token::Times, plain_number("10"), Token::Caret, power]);
     }
 
     /// `USD 5`, `Rs. 5`.
@@ -125,16 +126,6 @@ impl<'a> Lexer<'a> {
     fn between_intervals(&self) -> bool {
         matches!(self.tokens.last(), Some(Token::Close(_)))
             && self.rest().trim_start().starts_with(['(', '[', '{', '\\'])
-    }
-
-    /// The ending of an ordinal number right after its digits.
-    fn ordinal(&mut self, word: &str) -> bool {
-        let found =
-            matches!(self.tokens.last(), Some(Token::Number { .. })) && words::is_ordinal_ending(word);
-        if found {
-            self.uses(Rule::UnitDropped);
-        }
-        found
     }
 
     /// Takes the braces that follow and gives their content.
@@ -218,7 +209,7 @@ impl<'a> Lexer<'a> {
     pub(super) fn mathematics(&mut self, part: &str) -> Result<(), Reason> {
         let lexed = super::lex(part, self.spelling)?;
         self.used = self.used.and(lexed.used);
-        lexed.tokens.into_iter().for_each(|token| self.push(token));
+        self.extend(lexed.tokens);
         Ok(())
     }
 

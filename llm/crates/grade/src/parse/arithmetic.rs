@@ -65,8 +65,7 @@ impl Parser<'_> {
     }
 
     pub(super) fn product(&mut self) -> Result<Node, Reason> {
-        if let Some(Token::Currency(name)) = self.peek() {
-            let name = *name;
+        if let Some(&Token::Currency(name)) = self.peek() {
             self.at += 1;
             let value = self.nested(Self::product)?;
             return Ok(Node::Unit(Box::new(value), Unit::Measure(name.to_owned())));
@@ -124,9 +123,8 @@ impl Parser<'_> {
     }
 
     fn signed_factor(&mut self) -> Result<Node, Reason> {
-        let sign = self.sign();
-        let factor = self.factor()?;
-        Ok(sign.map_or(factor.clone(), |sign| signed(sign, factor)))
+        let sign = self.sign().unwrap_or(Sign::Plus);
+        Ok(signed(sign, self.factor()?))
     }
 
     /// A factor after another without a sign: a product, or the fraction of a mixed number.
@@ -137,7 +135,7 @@ impl Parser<'_> {
             _ => None,
         };
         if after_number && matches!(self.peek(), Some(Token::Number { .. })) {
-            return self.mixed_in_plain_text(whole, factors);
+            return self.mixed_number(whole, factors);
         }
         let is_fraction = self.peek() == Some(&Token::Frac);
         let factor = self.factor()?;
@@ -161,11 +159,7 @@ impl Parser<'_> {
     }
 
     /// `1 1/2`, and nothing else.
-    fn mixed_in_plain_text(
-        &mut self,
-        whole: Option<BigInt>,
-        factors: &mut [(bool, Node)],
-    ) -> Result<(), Reason> {
+    fn mixed_number(&mut self, whole: Option<BigInt>, factors: &mut [(bool, Node)]) -> Result<(), Reason> {
         let number = |token: Option<&Token>| match token {
             Some(Token::Number { digits, exponent: 0, .. }) => digits.parse::<u32>().ok(),
             _ => None,
@@ -185,10 +179,7 @@ impl Parser<'_> {
 
     /// An exponent: braces, or one signed factor with its own power.
     pub(super) fn script(&mut self) -> Result<Node, Reason> {
-        if self.peek() == Some(&Token::BraceOpen) {
-            return self.nested(Self::braces);
-        }
-        self.signed_factor()
+        if self.peek() == Some(&Token::BraceOpen) { self.nested(Self::braces) } else { self.signed_factor() }
     }
 }
 

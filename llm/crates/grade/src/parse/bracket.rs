@@ -23,7 +23,7 @@ impl Parser<'_> {
             let (top, bottom) = (items.remove(0), below.remove(0));
             items = vec![match token {
                 Token::Choose => Node::Call(Function::Binomial, vec![top, bottom]),
-                _ => Node::Product(vec![(false, top), (true, bottom)]),
+                _ => top.over(bottom),
             }];
         }
         self.bars = bars;
@@ -127,6 +127,6 @@ pub(super) fn expanded(items: Vec<Node>) -> Vec<Node> {
         return items;
     }
     let Some(count) = (&distance / &step).to_usize().filter(|n| (1..=MOST).contains(n)) else { return items };
-    let between = (1..count).map(|k| Node::whole(last + &step * BigInt::from(k)));
+    let between = (1..count).map(|k| Node::integer(last + &step * BigInt::from(k)));
     items[..at].iter().cloned().chain(between).chain(items[at + 1..].iter().cloned()).collect()
 }

@@ -63,10 +63,8 @@ impl Parser<'_> {
         }
         let mut terms = vec![(Sign::Plus, node)];
         for (primes, parts) in [(1, 60), (2, 3600)] {
-            if let Some(value) = self.sixtieths(primes)? {
-                let part = Node::Product(vec![(false, value), (true, Node::integer(parts))]);
-                terms.push((Sign::Plus, part));
-            }
+            let value = self.sixtieths(primes)?;
+            terms.extend(value.map(|value| (Sign::Plus, value.over(Node::integer(parts)))));
         }
         let value = if terms.len() == 1 { terms.remove(0).1 } else { Node::Sum(terms) };
         Ok(Node::Degrees(Box::new(value)))

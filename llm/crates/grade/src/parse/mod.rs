@@ -198,10 +198,9 @@ impl Parser<'_> {
     /// `a`, `a = b`, `a < b <= c`.
     fn relation(&mut self) -> Result<Node, Reason> {
         // `= 5` says 5, `\approx 5` too.
-        let leading = matches!(
-            self.peek(),
-            Some(Token::Relation(Relation::Equal | Relation::About) | Token::Logic(Logic::If))
-        );
+        let signs =
+            [Token::Relation(Relation::Equal), Token::Relation(Relation::About), Token::Logic(Logic::If)];
+        let leading = self.peek().is_some_and(|token| signs.contains(token));
         self.at += usize::from(self.wide && leading);
         let start = self.at;
         let first = self.ratio()?;
@@ -240,9 +239,8 @@ impl Parser<'_> {
         let boxed = |node: Node| Node::Modular(Box::new(node), Box::new(modulus));
         Ok(match node {
             Node::Chain(first, mut rest, label) => {
-                if let Some((relation, last)) = rest.pop() {
-                    rest.push((relation, boxed(last)));
-                }
+                let last = rest.pop().map(|(relation, last)| (relation, boxed(last)));
+                rest.extend(last);
                 Node::Chain(first, rest, label)
             }
             value => boxed(value),

@@ -53,7 +53,7 @@ impl Parser<'_> {
         };
         if items.len() > 1 && name.starts_with(|c: char| c.is_ascii_uppercase()) {
             let point = Node::Group('(', items, ')');
-            return Ok(Node::Product(vec![(false, Node::Symbol(name)), (false, point)]));
+            return Ok(Node::Symbol(name).times(point));
         }
         Ok(Node::Apply(name, items))
     }
@@ -113,23 +113,18 @@ impl Parser<'_> {
 
     /// `1:15` with two digits after the colon, or `1:15:30`: a time, if the token before the parts is `start`.
     pub(super) fn clock(&self, start: usize) -> Option<Node> {
-        let digits = |at: usize, most: u32| match self.tokens.get(at)? {
-            Token::Number { digits, exponent: 0, .. } if digits.len() <= 2 => {
-                digits.parse().ok().filter(|n| *n < most)
+        let part = |at: usize, least: usize, below: u32| match self.tokens.get(at)? {
+            Token::Number { digits, exponent: 0, .. } if (least..=2).contains(&digits.len()) => {
+                digits.parse().ok().filter(|n| *n < below)
             }
             _ => None,
         };
-        let two = |at: usize| matches!(self.tokens.get(at), Some(Token::Number { digits, .. }) if digits.len() == 2);
-        let length = self.at - start;
-        if !matches!(length, 3 | 5) || !two(start + 2) || length == 5 && !two(start + 4) {
-            return None;
-        }
-        let second = if length == 5 { Some(digits(start + 4, 60)?) } else { None };
-        Some(Node::Time(Clock {
-            hour: digits(start, 25)?,
-            past: (digits(start + 2, 60)?, second),
-            afternoon: None,
-        }))
+        let past = match self.at - start {
+            3 => (part(start + 2, 2, 60)?, None),
+            5 => (part(start + 2, 2, 60)?, Some(part(start + 4, 2, 60)?)),
+            _ => return None,
+        };
+        Some(Node::Time(Clock { hour: part(start, 1, 25)?, past, afternoon: None }))
     }
 }
 

@@ -51,7 +51,7 @@ pub(super) fn number(token: &Token) -> Result<Node, Reason> {
         return unreadable("a number without digits");
     };
     if !digits.contains('.') && repeating.is_empty() && *exponent == 0 {
-        return Ok(Node::whole(all_value));
+        return Ok(Node::integer(all_value));
     }
     let ten = |n: usize| BigInt::from(10).pow(n as u32);
     let mut value = if repeating.is_empty() {

@@ -94,10 +94,10 @@ fn part(name: &str, z: Node) -> Node {
     }
     let (sign, below) = match name {
         "Re" => (Sign::Plus, Node::integer(2)),
-        _ => (Sign::Minus, Node::Product(vec![(false, Node::integer(2)), (false, Node::Imaginary)])),
+        _ => (Sign::Minus, Node::integer(2).times(Node::Imaginary)),
     };
     let both = Node::Sum(vec![(Sign::Plus, z.clone()), (sign, conjugate(z))]);
-    Node::Product(vec![(false, both), (true, below)])
+    both.over(below)
 }
 
 /// `17 \bmod 5` as what is left of the first; a number below the modulus and a relation keep it as `\pmod` does.
@@ -106,8 +106,7 @@ pub(super) fn remainder(value: &Node, modulus: &Node) -> Option<Node> {
         (Some(value), Some(modulus)) => *value >= 0.into() && value < modulus,
         _ => !value.is_expression(),
     };
-    let quotient = Node::Product(vec![(false, value.clone()), (true, modulus.clone())]);
-    let times =
-        Node::Product(vec![(false, modulus.clone()), (false, Node::Call(Function::Floor, vec![quotient]))]);
+    let quotient = value.clone().over(modulus.clone());
+    let times = modulus.clone().times(Node::Call(Function::Floor, vec![quotient]));
     (!reduced).then(|| value.minus(&times))
 }

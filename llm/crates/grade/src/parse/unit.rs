@@ -92,7 +92,7 @@ impl Parser<'_> {
                 && small.factor < large.factor
             {
                 let ratio = Node::exact(small.factor / large.factor);
-                let part = Node::Product(vec![(false, *more), (false, ratio)]);
+                let part = more.times(ratio);
                 let sum = Node::Sum(vec![(Sign::Plus, value), (Sign::Plus, part)]);
                 return Ok(Node::Unit(Box::new(sum), unit));
             }

@@ -2,7 +2,7 @@
 //!
 //! `GRADE_WRITE=1 cargo test -p grpo-lambda-grade --test pool agreement` writes the tables again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -14,19 +14,13 @@ use crate::data::{Case, benchmarks, golds, here, lines, text};
 /// The reference of a line of `cases/*.txt`, and its answers with their labels.
 fn labelled(line: &str) -> (String, Vec<(Option<bool>, String)>) {
     let marks = [(" == ", Some(true)), (" <> ", Some(false)), (" ?? ", None)];
-    let next = |text: &str| {
-        marks.iter().filter_map(|(m, label)| text.find(m).map(|at| (at, *label))).min_by_key(|x| x.0)
-    };
     let line = line.replace('⏎', "\n");
-    let (gold, mut rest) = line.split_at(next(&line).map_or(line.len(), |(at, _)| at));
-    let mut answers = Vec::new();
-    while let Some((0, label)) = next(rest) {
-        let after = &rest[4..];
-        let end = next(after).map_or(after.len(), |(at, _)| at);
-        answers.push((label, after[..end].to_owned()));
-        rest = &after[end..];
-    }
-    (gold.to_owned(), answers)
+    let places = |(mark, label)| line.match_indices(mark).map(move |(at, _)| (at, label)).collect::<Vec<_>>();
+    let mut found = marks.map(places).concat();
+    found.sort();
+    let mut ends = found.iter().map(|(at, _)| *at).chain([line.len()]);
+    let gold = line[..ends.next().unwrap()].to_owned();
+    (gold, found.iter().zip(ends).map(|((at, label), end)| (*label, line[at + 4..end].to_owned())).collect())
 }
 
 fn case(class: &str, why: &str, gold: &str, answer: &str, equal: Option<bool>) -> Case {
@@ -36,9 +30,8 @@ fn case(class: &str, why: &str, gold: &str, answer: &str, equal: Option<bool>) -
 
 /// The cases of `cases/*.txt`, as `cases.py` reads them.
 fn written() -> Vec<Case> {
-    let mut files: Vec<PathBuf> =
-        std::fs::read_dir(here("cases")).unwrap().map(|f| f.unwrap().path()).collect();
-    files.sort();
+    let files = std::fs::read_dir(here("cases")).unwrap().map(|file| file.unwrap().path());
+    let files: BTreeSet<PathBuf> = files.collect();
     let mut out = Vec::new();
     for file in files {
         let (mut class, mut why, mut pairs, mut layout) = (String::new(), String::new(), Vec::new(), false);
@@ -192,8 +185,7 @@ fn disputes(suite: &Suite) -> impl Iterator<Item = [String; 8]> {
             _ => "false",
         };
         let (ours, theirs) = (suite.verdicts[i].to_string(), theirs.to_owned());
-        let texts = [&case.class, &case.gold, &case.answer].map(|text| plain(text));
-        let [class, gold, answer] = texts;
+        let [class, gold, answer] = [&case.class, &case.gold, &case.answer].map(|text| plain(text));
         [suite.name.to_owned(), class, gold, answer, label, plain(&ours), theirs, plain(&case.why)]
     })
 }

@@ -119,11 +119,7 @@ fn no_case_is_slow_however_large() {
     for (i, a) in bombs.iter().enumerate() {
         let near = format!("{a} ");
         let variant = a.replacen('1', "2", 1);
-        for b in others.iter().copied().chain([
-            near.as_str(),
-            variant.as_str(),
-            bombs[(i + 1) % bombs.len()].as_str(),
-        ]) {
+        for b in others.into_iter().chain([near.as_str(), &variant, &bombs[(i + 1) % bombs.len()]]) {
             let start = ThreadTime::now();
             let found = verdict(a, b);
             let spent = start.elapsed();

@@ -121,12 +121,11 @@ fn long_and_hostile_responses_take_bounded_time() {
     let hostile = text(&here("hostile.txt")).replace('⏎', "\n");
     for piece in hostile.split_terminator("·\n") {
         let text = &piece.repeat(200_000 / piece.len());
-        let start = ThreadTime::now();
-        let verdict = Grader::free().grade_text("42", text);
-        let spent = start.elapsed();
-        assert!(!verdict.is_equal() && spent < Duration::from_secs(2), "{spent:?}: {}", &text[..12]);
-        let start = ThreadTime::now();
-        let _ = Grader::free().grade_text(text, "42");
-        assert!(start.elapsed() < Duration::from_secs(2), "{:?}: {}", start.elapsed(), &text[..12]);
+        for (gold, response) in [("42", text.as_str()), (text, "42")] {
+            let start = ThreadTime::now();
+            let verdict = Grader::free().grade_text(gold, response);
+            let spent = start.elapsed();
+            assert!(!verdict.is_equal() && spent < Duration::from_secs(2), "{spent:?}: {}", &text[..12]);
+        }
     }
 }

@@ -68,12 +68,11 @@ fn statements_labelled_blind_are_judged_as_recorded() {
 
 /// The answers and texts of solutions, as they stand behind and before the mark.
 fn gsm8k(folder: &Path, name: &str) -> Vec<(String, String)> {
-    let rows: Vec<Value> = lines(&folder.join("../train").join(name));
     let parts = |row: &Value| {
         let (solution, answer) = row["answer"].as_str().unwrap().rsplit_once("####").unwrap();
         (answer.trim().to_owned(), solution.trim().to_owned())
     };
-    rows.iter().map(parts).collect()
+    lines(&folder.join("../train").join(name)).iter().map(parts).collect()
 }
 
 /// A text with the braces and names of its boxes taken off.
@@ -88,9 +87,8 @@ fn without_boxes(text: &str) -> String {
 }
 
 fn math500(folder: &Path) -> Vec<(String, String)> {
-    let rows: Vec<Value> = lines(&folder.join("math500_reference_solutions.jsonl"));
     let parts = |row: &Value| (written(&row["answer"]), without_boxes(row["solution"].as_str().unwrap()));
-    rows.iter().map(parts).collect()
+    lines(&folder.join("math500_reference_solutions.jsonl")).iter().map(parts).collect()
 }
 
 /// References answered wrongly: own ones refused, and those of a neighbour with another value accepted.
