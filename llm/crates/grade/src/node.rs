@@ -5,6 +5,7 @@ use num_rational::BigRational;
 
 use super::named::coded;
 use super::units::Unit;
+use super::words::Logic;
 
 /// A sign in a sum. The two double signs are read together: all the upper ones or all the lower ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,12 +21,6 @@ coded! {
     /// The sign between two sides; `About` is `\approx`.
     Relation by relation: Equal About Unequal Less LessOrEqual Greater GreaterOrEqual In Subset Superset SubsetOrEqual
     SupersetOrEqual Similar Parallel Perpendicular
-}
-
-coded! {
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    /// A connective of logic; `If` is `\to` and `\implies`.
-    Logic by logic: And Or Not If Iff
 }
 
 coded! {

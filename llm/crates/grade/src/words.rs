@@ -1,6 +1,12 @@
 //! Words with a meaning: function names, connectives, numbers, and the canonical spelling of a text.
 
-use super::node::Logic;
+use super::named::coded;
+
+coded! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    /// A connective of logic; `If` is `\to` and `\implies`.
+    Logic by logic: And Or Not If Iff
+}
 
 /// True if `text` is one of the words or phrases of `list`, which are parted by `|`.
 pub(super) fn is_among(text: &str, list: &str) -> bool {

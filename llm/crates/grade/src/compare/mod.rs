@@ -10,10 +10,11 @@ mod tests;
 use super::budget::Budget;
 use super::inequality::{is_described, subject};
 use super::kind::Kind;
-use super::node::{Clock, Logic, Node, Relation};
+use super::node::{Clock, Node, Relation};
 use super::rules::Rule;
 use super::units::{Unit, is_percent, measure};
 use super::verdict::Reason;
+use super::words::Logic;
 use super::{interval, scalar, words};
 
 /// True if two answers are the same. Errors if that cannot be found out. `budget` notes the rules that this took.

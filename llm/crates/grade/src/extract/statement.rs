@@ -14,8 +14,8 @@ use super::environments::{Environment, environments};
 use super::found::place_of;
 use super::language::{Language, Role, language};
 use super::prose::{balanced, is_prose, runs, unit_of_a_letter};
-use crate::node::Logic;
-use crate::{units, words};
+use crate::units;
+use crate::words::{self, Logic};
 
 /// A text with its mathematics and its language.
 pub(super) struct Prose<'a> {
@@ -265,8 +265,8 @@ fn equal(a: &Stated, b: &Stated, between: &str) -> bool {
     let plain = |s: &Stated| s.formula.kind != Kind::Result && s.rank > Rank::None && !s.formula.equation;
     let comma = a.comma || between.contains(',');
     let joined = joins(between) || a.comma && between.trim().is_empty();
-    let alike = plain(a) && plain(b) && a.formula.assigns == b.formula.assigns;
-    joined && alike && !(comma && between.contains("or"))
+    let same = plain(a) && plain(b) && a.formula.assigns == b.formula.assigns;
+    joined && same && !(comma && between.contains("or"))
 }
 
 /// True if a sentence says two things side by side: `23 red cars and 19 blue ones`, `its mean is 4 and its mode is 2`.

@@ -9,9 +9,10 @@ mod tests;
 mod word;
 
 use super::named::coded;
-use super::node::{self, Function, Logic, Relation};
+use super::node::{Function, Relation};
 use super::rules::{Rule, Rules};
 use super::verdict::{Reason, unreadable};
+use super::words::{self, Logic};
 
 pub(super) use number::plain_number;
 pub(super) use signs::{function, spelled_symbol};
@@ -59,7 +60,7 @@ impl Token {
         use Token::{Function, Logic, *};
         matches!(self, Number { .. } | Symbol(_) | Function(_) | Pi | Euler | Imaginary | Infinity | Text(_))
             || matches!(self, Frac | Root | Binom | Accent(_) | Naming(_) | Operator(_) | BraceOpen | Open(_))
-            || matches!(self, Logic(node::Logic::Not) | Reals | Dots | MatrixOpen(_))
+            || matches!(self, Logic(words::Logic::Not) | Reals | Dots | MatrixOpen(_))
     }
 
     /// True if it ends what a bracket, a brace or a cell holds.

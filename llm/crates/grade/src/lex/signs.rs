@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use super::{Token, plain};
-use crate::node::{self, Function, logic, relation};
+use crate::node::{self, Function, relation};
+use crate::words::logic;
 
 fn token(name: &'static str) -> Option<Token> {
     let Some((kind, argument)) = name.split_once(':') else { return plain(name) };

@@ -2,9 +2,10 @@
 
 use super::signs::{function, sign, spelled_symbol};
 use super::{Lexer, Token, plain_number, shown, unreadable};
-use crate::node::{Logic, Relation};
+use crate::node::Relation;
 use crate::rules::Rule;
 use crate::verdict::Reason;
+use crate::words::Logic;
 use crate::{units, words};
 
 /// Spaces between words.

@@ -17,9 +17,10 @@ use bracket::expanded;
 
 use super::budget::{Budget, DEPTH};
 use super::lex::{Lexer, Spelling, Token, lex, shown};
-use super::node::{Function, Logic, Node, Relation};
+use super::node::{Function, Node, Relation};
 use super::rules::Rules;
 use super::verdict::{Reason, unreadable};
+use super::words::Logic;
 
 /// One way to read an answer.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,10 +2,10 @@
 
 use super::{Parser, unreadable};
 use crate::lex::Token;
-use crate::node::{Clock, Logic, Node, Sign};
+use crate::node::{Clock, Node, Sign};
 use crate::units::Unit;
 use crate::verdict::Reason;
-use crate::words::is_among;
+use crate::words::{Logic, is_among};
 
 /// Most tokens of a term that is an argument.
 const TERM: usize = 7;

@@ -4,9 +4,9 @@ use super::named::{derivative, is_function};
 use super::number::number;
 use super::{Parser, spelled, unreadable};
 use crate::lex::{Token, plain_number};
-use crate::node::{Function, Logic, Node};
+use crate::node::{Function, Node};
 use crate::verdict::Reason;
-use crate::words;
+use crate::words::{self, Logic};
 
 impl Parser<'_> {
     pub(super) fn primary(&mut self) -> Result<Node, Reason> {
