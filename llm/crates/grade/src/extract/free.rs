@@ -8,7 +8,7 @@ use super::clause::{Rank, Stated};
 use super::clean::{Clean, cleaned, lowered};
 use super::environments::{Environment, environments};
 use super::found::{Found, FoundBy, place_of};
-use super::language::{Role, language};
+use super::language::{Language, Role, language};
 use super::phrases::{PHRASES, announced};
 use super::prose::{balanced, count_brackets, is_prose};
 use super::statement::{self, Prose, is_remark, sentences, stated};
@@ -383,11 +383,7 @@ fn last_statement(text: &str) -> Option<Found> {
         {
             return Some(Found { value: None, rule: FoundBy::Whole, ..one });
         }
-        // `This is based on the 16 that she bought.`, `This is the amount that he saves by his $60 plan.`
-        let first = said.trim_start().strip_prefix("This is ").and_then(|rest| rest.split(' ').next());
-        let comments =
-            first.is_some_and(|word| tongue.is(word, Role::Definite) || is_among(word, "based|due"));
-        let least = if comments { Rank::New } else { Rank::Circumstance };
+        let least = if is_comment(&said, tongue) { Rank::New } else { Rank::Circumstance };
         if rank >= least && !aside {
             return Some(one);
         }
@@ -396,6 +392,12 @@ fn last_statement(text: &str) -> Option<Found> {
         }
     }
     fallback.map(|(_, found)| found)
+}
+
+/// `This is based on the 16 that she bought.`, `This is the amount that he saves by his $60 plan.`
+fn is_comment(said: &str, tongue: &Language) -> bool {
+    let first = said.trim_start().strip_prefix("This is ").and_then(|rest| rest.split(' ').next());
+    first.is_some_and(|word| tongue.is(word, Role::Definite) || is_among(word, "based|due"))
 }
 
 /// True if a sentence, read from the last to the first, belongs to a remark of one or more in brackets.
