@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs paper/protocols/pretrained.toml, and writes its rows.
+"""Runs paper/protocols/pretrained.toml or pretrained_rate.toml, and writes its rows.
 
     pretrained.py run  PROTOCOL WORK [--program llm-train] [--checkpoint smollm2] [--also "device=cuda dtype=bf16"]
     pretrained.py rows PROTOCOL WORK paper/data/pretrained_runs.csv
@@ -111,7 +111,8 @@ class Study:
         self.rates_of = self.setup["rates_of"]
         self.methods = {m["name"]: m for m in self.p["methods"]}
         self.rates = {}
-        self.own = [name for name in self.methods if name not in self.rates_of]
+        skipped = [*self.rates_of, *self.setup.get("recorded", [])]
+        self.own = [name for name in self.methods if name not in skipped]
         self.recorded = {}
         if recorded and Path(recorded).exists():
             with open(recorded, newline="") as file:
@@ -143,10 +144,12 @@ class Study:
         return key in self.recorded or self.is_here(key)
 
     def chosen(self, method):
-        """The rate with the highest mean area over the selection seeds, the later of equals."""
+        """The only rate, or that with the highest mean area over the selection seeds, the later of equals."""
         method, means = self.rates_of.get(method, method), []
         if method in self.rates:
             return self.rates[method]
+        if len(self.p["rates"]) == 1:
+            return self.p["rates"][0]
         for rate in self.p["rates"]:
             keys = [("selection", method, rate, seed) for seed in self.p["seeds"]["selection"]]
             if not all(map(self.is_done, keys)):
