@@ -82,6 +82,14 @@ pub fn group(group: &Group, logps: &[Vec<f64>], needs: &[InputKind]) -> Result<(
     if group.responses.len() == 1 && logps.len() == 1 {
         return Err(BatchError::SingleResponse);
     }
+    graded(group, logps, needs)
+}
+
+/// [`group`] for a method that compares no rewards of a group, so that one response is enough.
+///
+/// # Errors
+/// The first [`BatchError`] found.
+pub fn graded(group: &Group, logps: &[Vec<f64>], needs: &[InputKind]) -> Result<(), BatchError> {
     responses(group, logps, needs)?;
     if group.responses.iter().all(|r| r.reward.is_none()) {
         return Err(BatchError::NoRewards(group.responses.len()));

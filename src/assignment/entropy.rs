@@ -40,4 +40,8 @@ impl Assignment for HighEntropy {
     fn compares(&self) -> bool {
         self.inner.compares()
     }
+
+    fn needs_others(&self) -> bool {
+        self.inner.needs_others()
+    }
 }

@@ -44,4 +44,8 @@ impl Assignment for Gae {
     fn compares(&self) -> bool {
         false
     }
+
+    fn needs_others(&self) -> bool {
+        false
+    }
 }

@@ -35,4 +35,8 @@ impl Assignment for GivenBaseline {
     fn compares(&self) -> bool {
         false
     }
+
+    fn needs_others(&self) -> bool {
+        false
+    }
 }

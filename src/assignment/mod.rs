@@ -142,6 +142,11 @@ pub trait Assignment: Send + Sync + std::fmt::Debug {
         true
     }
 
+    /// True if a response that is alone in its group gets 0, whatever its reward, because its group has nothing to compare it with.
+    fn needs_others(&self) -> bool {
+        true
+    }
+
     /// The advantages of the tokens of a response of `len` tokens whose own advantage is 1.
     fn profile(&self, len: usize) -> Vec<f64> {
         vec![1.0; len]

@@ -117,4 +117,8 @@ impl Assignment for OverResponses {
     fn compares(&self) -> bool {
         self.inner.compares()
     }
+
+    fn needs_others(&self) -> bool {
+        self.inner.needs_others()
+    }
 }

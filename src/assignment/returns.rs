@@ -64,4 +64,8 @@ impl Assignment for ReturnsToGo {
     fn compares(&self) -> bool {
         false
     }
+
+    fn needs_others(&self) -> bool {
+        false
+    }
 }

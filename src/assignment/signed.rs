@@ -43,4 +43,8 @@ impl Assignment for Signed {
     fn compares(&self) -> bool {
         false
     }
+
+    fn needs_others(&self) -> bool {
+        false
+    }
 }

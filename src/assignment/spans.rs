@@ -167,4 +167,8 @@ impl Assignment for SpanWeighted {
     fn compares(&self) -> bool {
         self.inner.compares()
     }
+
+    fn needs_others(&self) -> bool {
+        self.inner.needs_others()
+    }
 }

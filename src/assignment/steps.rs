@@ -69,6 +69,10 @@ impl Assignment for StepDifference {
         false
     }
 
+    fn needs_others(&self) -> bool {
+        false
+    }
+
     fn kept(&self, response: &Response) -> Option<Vec<bool>> {
         self.unsure(response).filter(|_| self.drop)
     }

@@ -80,6 +80,10 @@ impl Assignment for TeacherWeighted {
     fn compares(&self) -> bool {
         self.inner.compares()
     }
+
+    fn needs_others(&self) -> bool {
+        self.inner.needs_others()
+    }
 }
 
 /// The teacher's log-ratio at each token of a response that has a reward, whatever that is: the sampled reverse KL to the teacher as a reward without a future.
@@ -107,6 +111,10 @@ impl Assignment for TeacherGap {
     }
 
     fn compares(&self) -> bool {
+        false
+    }
+
+    fn needs_others(&self) -> bool {
         false
     }
 }

@@ -49,6 +49,10 @@ impl Assignment for Whitened {
         [vec![("whitened", whitened)], self.inner.equation(&raw)].concat()
     }
 
+    fn needs_others(&self) -> bool {
+        self.inner.needs_others()
+    }
+
     fn compares(&self) -> bool {
         self.uniform || self.inner.compares()
     }

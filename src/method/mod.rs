@@ -139,6 +139,11 @@ pub trait Method: Send + Sync + std::fmt::Debug {
         true
     }
 
+    /// True if a response that is alone in its group gets advantage 0, whatever its reward: the baseline is the group's.
+    fn needs_others(&self) -> bool {
+        true
+    }
+
     /// True if [`Credit::eligible`] chooses tokens, without which the loss cannot be computed.
     fn selects_tokens(&self) -> bool {
         false

@@ -190,6 +190,10 @@ impl Method for Objective {
         self.assignment.compares() && !pulls
     }
 
+    fn needs_others(&self) -> bool {
+        self.assignment.needs_others()
+    }
+
     fn selects_tokens(&self) -> bool {
         self.ratio.select(&[], &[]).is_some()
     }

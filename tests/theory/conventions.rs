@@ -365,14 +365,17 @@ fn what_no_convention_explains_gets_the_nearest_and_the_term_that_is_left() {
         evaluated("grpo", "epsilon_low=0.35 epsilon_high=0.35 reduction=token_mean");
     let found = explained(Some(advantages), gradient.clone());
     assert!(found.matches.is_empty() && found.nearest.is_some(), "{found:?}");
-    assert!(matches!(found.remainder, Some((conventions::Remainder::Clip { tokens: 1.. }, _))), "{found:?}");
+    assert!(
+        matches!(found.remainder, Some((conventions::Remainder::Clip { tokens: 1.., .. }, _))),
+        "{found:?}"
+    );
     // No other explanation leaves fewer tokens: with the usual bounds of 0.2 those between the two bounds are left.
     let (batch, logps) = batch();
     let (_, usual, _) = evaluated("grpo", "reduction=token_mean");
     let differ = usual.iter().flatten().zip(gradient.iter().flatten()).filter(|(a, b)| a != b).count();
     let left = found.remainder.as_ref().map(|(left, _)| *left);
     assert!(
-        matches!(left, Some(conventions::Remainder::Clip { tokens }) if tokens <= differ),
+        matches!(left, Some(conventions::Remainder::Clip { tokens, .. }) if tokens <= differ),
         "{left:?} {differ}"
     );
     // Every response divided by the square of its length: no reduction of the table.

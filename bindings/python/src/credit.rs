@@ -196,9 +196,10 @@ fn as_graded(response: &Response) -> Response {
     Response { reward: Some(0.0), ..response.clone() }
 }
 
-/// Runs [`check::group`], and checks that the method takes responses of this length.
+/// Runs [`check::group`], or [`check::graded`] where one response is enough, and checks that the method takes responses of this length.
 fn check_group(configured: &Configured, group: &Group, logps: &[Vec<f64>]) -> Result<(), String> {
-    check::group(group, logps, &configured.extra_inputs()).map_err(|e| e.to_string())?;
+    let checked = if configured.method.needs_others() { check::group } else { check::graded };
+    checked(group, logps, &configured.extra_inputs()).map_err(|e| e.to_string())?;
     match configured.method.max_len() {
         Some(limit) if logps.iter().any(|row| row.len() > limit) => Err(format!(
             "logps has a response of {} tokens; with matrix_length={limit} at most {limit} are possible",

@@ -35,7 +35,7 @@ pub(crate) fn diagnose<'py>(
         let own = line
             .logps
             .ok_or_else(|| named("logps: missing; the numbers belong to log-probabilities".into()))?;
-        check::group(&line.group, &own, &[]).map_err(|e| named(e.to_string()))?;
+        check::graded(&line.group, &own, &[]).map_err(|e| named(e.to_string()))?;
         batch.push(line.group);
         logps.extend(own);
     }

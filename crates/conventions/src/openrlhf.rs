@@ -13,7 +13,7 @@ const ESTIMATOR: Convention = Convention {
 };
 const WHITENED: &str =
     "whitened there over n and with the variance kept above 1e-8, here over n - 1 and with 1e-8 added";
-const REWARD_KL: &str = "the KL penalty in the reward is a setting of reinforce_pp only";
+const REWARD_KL: &str = "the KL penalty at each token of the reward is a setting of reinforce_pp only";
 
 pub(super) static ROWS: &[Convention] = &[
     Convention {

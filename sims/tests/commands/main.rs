@@ -1,5 +1,6 @@
 //! The program `sim` from outside: its commands on good and on bad input, and a run of experiments with its files.
 
+mod against;
 mod bad_input;
 mod documented;
 #[path = "../../../tests/documented/mod.rs"]

@@ -58,4 +58,8 @@ impl Assignment for Reshaped {
     fn compares(&self) -> bool {
         self.inner.compares()
     }
+
+    fn needs_others(&self) -> bool {
+        self.inner.needs_others()
+    }
 }

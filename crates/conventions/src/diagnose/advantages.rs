@@ -74,19 +74,47 @@ pub(super) fn explain(batch: &[Group], known: &[Credited], given: &Rows, assumed
         let (error, place) = fit::difference(&c.rows, given);
         let what = "advantages".to_owned();
         let (command, labels) = (c.command.clone(), c.labels.clone());
-        let correction = String::new();
-        Candidate { what, command, labels, error, place, factor: 1.0, beta: 0.0, correction, of_parts: false }
+        let (correction, same) = (String::new(), Vec::new());
+        Candidate {
+            what,
+            command,
+            labels,
+            error,
+            place,
+            factor: 1.0,
+            beta: 0.0,
+            correction,
+            of_parts: false,
+            same,
+        }
     };
     let mut tried: Vec<Candidate> = known.iter().map(candidate).collect();
     if tried.iter().all(|c| c.error > assumed.tolerance) {
         tried.extend(penalised(batch, given).iter().map(candidate));
     }
     let found = Found::from("advantages", tried, assumed.tolerance);
-    if !found.explained() && scattered(batch, given) {
-        return Found { note: SCATTERED.to_owned(), ..found };
+    if found.explained() {
+        return found;
     }
-    found
+    let moved =
+        known.iter().find(|c| fit::difference(&sorted(&c.rows), &sorted(given)).0 <= assumed.tolerance);
+    let note = match moved {
+        Some(credited) => format!("as a set they are those of `{}`, {REORDERED}", credited.command),
+        None if scattered(batch, given) => SCATTERED.to_owned(),
+        None => String::new(),
+    };
+    Found { note, ..found }
 }
+
+/// The first number of every row, the smallest first.
+fn sorted(rows: &Rows) -> Rows {
+    let mut firsts: Rows = rows.iter().filter_map(|row| Some(vec![*row.first()?])).collect();
+    firsts.sort_by(|a, b| a[0].total_cmp(&b[0]));
+    firsts
+}
+
+const REORDERED: &str =
+    "but stand in another order; put the rows in the order of the groups and their responses";
 
 /// RLOO's advantages with the KL penalty in the reward whose coefficient is closest to the given ones, plain and normalised.
 fn penalised(batch: &[Group], given: &Rows) -> Vec<Credited> {

@@ -7,11 +7,14 @@ pub(super) fn largest(rows: &Rows) -> f64 {
     rows.iter().flatten().fold(0.0, |m, x| x.abs().max(m))
 }
 
-/// The largest difference of `ours` from `theirs`, relative to the largest of theirs, and where it stands.
+/// The largest difference of `ours` from `theirs`, relative to the largest of theirs, and where it stands. What is no number is infinitely far.
 pub(super) fn difference(ours: &Rows, theirs: &Rows) -> (f64, Option<(usize, usize)>) {
     let mut worst = (0.0, None);
     for (i, (ours, theirs)) in ours.iter().zip(theirs).enumerate() {
         for (t, (a, b)) in ours.iter().zip(theirs).enumerate() {
+            if (a - b).is_nan() {
+                return (f64::INFINITY, Some((i, t)));
+            }
             if (a - b).abs() > worst.0 {
                 worst = ((a - b).abs(), Some((i, t)));
             }
@@ -72,6 +75,9 @@ mod tests {
         let zero = rows(&[0.0, 0.0], &[0.0]);
         assert_eq!(difference(&zero, &zero), (0.0, None));
         assert_eq!(difference(&ours, &zero), (f64::INFINITY, Some((1, 0))));
+        // 0 times infinity, as a mean over nothing gives, explains no number.
+        let nothing = rows(&[1.0, f64::NAN], &[5.0]);
+        assert_eq!(difference(&nothing, &theirs), (f64::INFINITY, Some((0, 1))));
         assert_eq!(one(&zero, &theirs), None);
         assert_eq!(one(&rows(&[1.0, 2.0], &[2.0]), &theirs), Some(15.0 / 9.0));
         // y = 3 x - 2 z

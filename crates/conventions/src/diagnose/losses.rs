@@ -4,7 +4,7 @@ use super::advantages::Credited;
 use super::corrections::{self, Sampler, Weighting};
 use super::parts::{self, KlTerm, Label, TokenLoss, Weighing, weighed};
 use super::{Assumptions, Candidate, Found, Remainder, Rows, Theirs, fit};
-use grpo_lambda::group::Group;
+use grpo_lambda::group::{Group, Response};
 use grpo_lambda::methods::{Configured, Credit};
 use grpo_lambda::reduction::Reduction;
 use std::cmp::Ordering;
@@ -24,6 +24,37 @@ pub(super) struct Search<'a> {
 
 /// The factors of a loss that steps of accumulation, workers and micro-batches leave.
 const FACTORS: [f64; 8] = [2.0, 4.0, 8.0, 16.0, 0.5, 0.25, 0.125, 0.0625];
+
+/// The parts of a loss that one number cannot show, as the explanations of the gradient have them; all that are usual where there is none.
+pub(super) struct Hidden {
+    corrections: Vec<String>,
+    betas: Vec<f64>,
+    factors: Vec<f64>,
+}
+
+impl Hidden {
+    pub(super) fn new(gradient: Option<&Found>, assumed: &Assumptions) -> Hidden {
+        let matches = || gradient.iter().flat_map(|found| &found.matches);
+        let mut corrections: Vec<String> = matches().map(|c| c.correction.clone()).collect();
+        corrections.retain(|words| !words.is_empty());
+        corrections.dedup();
+        let corrections = if corrections.is_empty() { corrections::named() } else { corrections };
+        let distinct = |numbers: Vec<f64>| {
+            let mut found: Vec<f64> = Vec::new();
+            for x in numbers {
+                if !found.iter().any(|y| (x - y).abs() <= assumed.tolerance * y.abs()) {
+                    found.push(x);
+                }
+            }
+            found
+        };
+        let of_gradient = || matches().map(|c| c.beta).collect();
+        let betas = assumed.beta.map_or_else(of_gradient, |beta| vec![beta]);
+        let factors = FACTORS.into_iter().chain(matches().map(|c| c.factor)).collect();
+        let betas = distinct(betas).into_iter().filter(|beta| *beta != 0.0).collect();
+        Hidden { corrections, betas, factors: distinct(factors) }
+    }
+}
 
 impl<'a> Search<'a> {
     pub(super) fn new(
@@ -170,8 +201,12 @@ impl<'a> Search<'a> {
 
     /// The weight of a token in each response where only some tokens count.
     fn weights_of(&self, reduction: &Weighing, weighting: &Weighting) -> Vec<f64> {
-        let count = |kept: &Vec<bool>| Some(kept.iter().filter(|k| **k).count()).filter(|n| *n > 0);
-        let mut counts = weighting.kept.iter().map(count);
+        let mut kept = weighting.kept.iter();
+        let count = |r: &Response| {
+            let count = kept.next()?.iter().filter(|k| **k).count();
+            Some(count).filter(|n| *n > 0 && !(reduction.masked && r.truncated))
+        };
+        let mut counts = self.batch.iter().flat_map(|g| &g.responses).map(count);
         let of_group = |g: &Group| counts.by_ref().take(g.responses.len()).collect();
         let counts: Vec<_> = self.batch.iter().map(of_group).collect();
         parts::weights(reduction.reduction, &counts, reduction.parts.as_deref())
@@ -261,40 +296,39 @@ impl<'a> Search<'a> {
 
     /// Explanations of a loss that is given once or for every group. The same number for every group is the batch's, unless only the sum is
     /// explained.
-    pub(super) fn batch_loss(&self, theirs: &Theirs, corrections: &[String]) -> Option<Found> {
-        let found = self.loss(theirs.batch_loss()?, corrections);
+    pub(super) fn batch_loss(&self, theirs: &Theirs, hidden: &Hidden) -> Option<Found> {
+        let found = self.loss(theirs.batch_loss()?, hidden);
         if theirs.repeated_loss().is_none() {
             return Some(found);
         }
-        let of_sum = || self.loss(theirs.loss.iter().sum(), corrections);
+        let of_sum = || self.loss(theirs.loss.iter().sum(), hidden);
         let shares = (!found.explained()).then(of_sum).filter(Found::explained);
         let n = theirs.loss.len();
         let note = format!("the same number stands on all {n} lines: it is read as the batch's loss");
         Some(shares.unwrap_or(Found { note, ..found }))
     }
 
-    /// Explanations of a loss: one number, so that nothing is fitted. A factor that accumulation and workers leave is tried where nothing else
-    /// fits, and then the corrections that the gradient or a convention has.
-    fn loss(&self, theirs: f64, corrections: &[String]) -> Found {
-        let plain = self.loss_times(theirs, &[1.0]);
+    /// Explanations of a loss: one number, so that nothing is fitted. The corrections that the gradient or a convention has are tried where
+    /// nothing else fits, and then the factors that the gradient has, or that accumulation and workers leave.
+    fn loss(&self, theirs: f64, hidden: &Hidden) -> Found {
+        let plain = self.loss_times(theirs, &[1.0], hidden);
         if plain.explained() {
             return plain;
         }
         if self.assumed.correction.is_none() {
-            let corrected = self.corrected_loss(theirs, corrections);
+            let corrected = self.corrected_loss(theirs, hidden);
             if corrected.explained() {
                 return corrected;
             }
         }
-        Some(self.loss_times(theirs, &FACTORS)).filter(Found::explained).unwrap_or(plain)
+        Some(self.loss_times(theirs, &hidden.factors, hidden)).filter(Found::explained).unwrap_or(plain)
     }
 
     /// Explanations of a loss under corrections that are known.
-    fn corrected_loss(&self, theirs: f64, corrections: &[String]) -> Found {
-        let (mut tried, beta) = (Vec::new(), self.assumed.beta.unwrap_or(0.0));
-        for (words, loss) in
-            corrections.iter().flat_map(|words| self.losses.iter().map(move |loss| (words, loss)))
-        {
+    fn corrected_loss(&self, theirs: f64, hidden: &Hidden) -> Found {
+        let mut tried = Vec::new();
+        let of_words = |words| self.losses.iter().map(move |loss| (words, loss));
+        for (words, loss) in hidden.corrections.iter().flat_map(of_words) {
             let Some(weighting) = self.weighting(loss, words) else { continue };
             let loss = self.under(loss, &weighting, words);
             for reduction in &self.reductions {
@@ -320,23 +354,21 @@ impl<'a> Search<'a> {
                     Candidate { place: None, ..found }
                 };
                 tried.push(one(None, policy, 0.0));
-                if beta != 0.0 {
-                    tried.extend(
-                        self.kl.iter().map(|kl| one(Some(kl), policy + beta * total(&kl.values, true), beta)),
-                    );
+                for beta in &hidden.betas {
+                    let with = |kl| one(Some(kl), policy + beta * total(&kl.values, true), *beta);
+                    tried.extend(self.kl.iter().map(with));
                 }
             }
         }
         Found::from("loss", tried, self.assumed.tolerance)
     }
 
-    fn loss_times(&self, theirs: f64, factors: &[f64]) -> Found {
-        let beta = self.assumed.beta.unwrap_or(0.0);
+    fn loss_times(&self, theirs: f64, factors: &[f64], hidden: &Hidden) -> Found {
         let theirs_as_rows = vec![vec![theirs]];
         let mut tried = Vec::new();
         for reduction in &self.reductions {
             let total = |rows: &Rows| weighed(rows, &reduction.weights).iter().flatten().sum::<f64>();
-            let terms: Vec<f64> = self.kl.iter().map(|kl| beta * total(&kl.values)).collect();
+            let terms: Vec<f64> = self.kl.iter().map(|kl| total(&kl.values)).collect();
             for loss in &self.losses {
                 let policy = total(&loss.values);
                 for &factor in factors {
@@ -347,9 +379,9 @@ impl<'a> Search<'a> {
                         Candidate { place: None, ..found }
                     };
                     tried.push(one(None, policy, 0.0));
-                    if beta != 0.0 {
+                    for beta in &hidden.betas {
                         let with = self.kl.iter().zip(&terms);
-                        tried.extend(with.map(|(kl, term)| one(Some(kl), policy + term, beta)));
+                        tried.extend(with.map(|(kl, term)| one(Some(kl), policy + beta * term, *beta)));
                     }
                 }
             }
@@ -460,20 +492,26 @@ fn candidate(
         what.push(format!("KL: {}", kl.name));
         command += &format!(" beta={beta:.6} kl={}", kl.name);
     }
+    let same = reduction.map_or(Vec::new(), |reduction| reduction.same.clone());
     if let Some(reduction) = reduction {
         let each = if of_parts { " of each micro-batch" } else { "" };
-        what.push(format!("reduction: {}{each}", reduction.name));
+        let same =
+            if same.is_empty() { String::new() } else { format!(" (the same here: {})", same.join(", ")) };
+        what.push(format!("reduction: {}{each}{same}", reduction.name));
         command += &format!(" reduction={}", reduction.name);
     }
     let what = what.join("; ");
     let fits = |label: &&Label| match (&label.reduction, reduction) {
         // A convention whose micro-batch is a group here.
         (Some(own), Some(_)) if of_parts => own == "group_token_mean",
-        (Some(own), Some(reduction)) => reduction.name.split(' ').next() == Some(own.as_str()),
+        (Some(own), Some(reduction)) => {
+            let mut names = std::iter::once(&reduction.name).chain(&reduction.same);
+            names.any(|name| name.split(' ').next() == Some(own.as_str()))
+        }
         _ => true,
     };
     let mut labels: Vec<String> = loss.labels.iter().filter(fits).map(|label| label.words.clone()).collect();
     labels.extend(loss.correction.iter().flat_map(|(_, labels)| labels).cloned());
     let correction = loss.correction.as_ref().map_or(String::new(), |(words, _)| words.clone());
-    Candidate { what, command, labels, error, place, factor, beta, correction, of_parts }
+    Candidate { what, command, labels, error, place, factor, beta, correction, of_parts, same }
 }

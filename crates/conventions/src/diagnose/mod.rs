@@ -106,6 +106,15 @@ pub struct Candidate {
     pub correction: String,
     /// True if the command computes it on each micro-batch, and the loss is their mean.
     pub of_parts: bool,
+    /// The reductions that give the same as the command's on this batch.
+    pub same: Vec<String>,
+}
+
+impl Candidate {
+    /// The number of conventions that it stands for: its own, and those that coincide on this batch.
+    pub fn count(&self) -> usize {
+        1 + self.same.len()
+    }
 }
 
 /// The search's result for one quantity.
@@ -135,7 +144,7 @@ impl Found {
     /// From all explanations that were tried, the best first. Those count as matches that the numbers cannot tell from the best.
     fn from(quantity: &'static str, mut tried: Vec<Candidate>, tolerance: f64) -> Found {
         tried.sort_by(|a, b| a.error.total_cmp(&b.error).then(a.command.len().cmp(&b.command.len())));
-        let count = tried.len();
+        let count = tried.iter().map(Candidate::count).sum();
         let best = tried.first().map_or(f64::INFINITY, |c| c.error);
         if best > tolerance {
             return Found {
@@ -227,11 +236,13 @@ pub fn diagnose(batch: &[Group], logps: &[Vec<f64>], theirs: &Theirs, assumed: &
         false => Found { note: missing.clone(), ..found },
     };
     let gradient = theirs.gradient.as_ref().map(|given| search.gradient(given));
-    let mut corrections: Vec<String> =
-        gradient.iter().flat_map(|g| &g.matches).map(|c| c.correction.clone()).collect();
-    corrections.retain(|words| !words.is_empty());
-    corrections.dedup();
-    let corrections = if corrections.is_empty() { corrections::named() } else { corrections };
+    let hidden = losses::Hidden::new(gradient.as_ref(), assumed);
+    let refuted = |found: Found| match gradient.as_ref().is_some_and(|g| !g.explained()) && found.explained()
+    {
+        true if found.note.is_empty() => Found { note: BY_CHANCE.to_owned(), ..found },
+        _ => found,
+    };
+    let loss = search.batch_loss(theirs, &hidden).map(reported).map(refuted);
     Diagnosis {
         advantages: theirs
             .advantages
@@ -239,7 +250,7 @@ pub fn diagnose(batch: &[Group], logps: &[Vec<f64>], theirs: &Theirs, assumed: &
             .map(|given| advantages::explain(batch, &known, given, assumed)),
         token_losses: theirs.token_losses.as_ref().map(|given| reported(search.token_losses(given))),
         gradient: gradient.map(reported),
-        loss: search.batch_loss(theirs, &corrections).map(reported),
+        loss,
     }
 }
 
@@ -255,6 +266,8 @@ fn missing(batch: &[Group], theirs: &Theirs) -> String {
     all.into_iter().filter(|(lacks, _)| *lacks).map(|(_, text)| text).collect::<Vec<_>>().join("; ")
 }
 
+const BY_CHANCE: &str =
+    "nothing gives the gradient, so that what gives the one number of the loss may do so by chance";
 const OF_SAMPLER: &str =
     "a correction of the sampler's mismatch, or a mask by it, shows only with sampler_logps";
 const OF_REFERENCE: &str = "a KL term shows only with ref_logps";
@@ -277,6 +290,7 @@ mod tests {
             beta: 0.0,
             correction: String::new(),
             of_parts: false,
+            same: Vec::new(),
         }
     }
 

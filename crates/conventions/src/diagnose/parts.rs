@@ -3,7 +3,7 @@
 use super::advantages::{Credited, has_inputs};
 use super::{Assumptions, Rows};
 use crate::{Convention, Scope, all};
-use grpo_lambda::group::Group;
+use grpo_lambda::group::{Group, Response};
 use grpo_lambda::kl::Kl;
 use grpo_lambda::methods::{self, Configured, Credit};
 use grpo_lambda::reduction::Reduction;
@@ -43,7 +43,11 @@ pub(super) struct KlTerm {
 #[derive(Clone)]
 pub(super) struct Weighing {
     pub(super) name: String,
+    /// The reductions that have the same weights on this batch.
+    pub(super) same: Vec<String>,
     pub(super) reduction: Reduction,
+    /// True if responses that were cut off weigh nothing.
+    pub(super) masked: bool,
     /// The micro-batch of every response where the reduction is the mean of those of the micro-batches.
     pub(super) parts: Option<Vec<usize>>,
     pub(super) weights: Vec<f64>,
@@ -152,13 +156,15 @@ pub(super) fn kl_terms(batch: &[Group], logps: &[Vec<f64>]) -> Vec<KlTerm> {
     ESTIMATORS.into_iter().map(term).collect()
 }
 
-/// The reductions of the batch, in the words of the settings.
+/// The reductions of the batch, in the words of the settings; those of equal weights together.
 pub(super) fn reductions(batch: &[Group], assumed: &Assumptions) -> Vec<Weighing> {
-    let lengths: Vec<Vec<Option<usize>>> =
-        batch.iter().map(|g| g.responses.iter().map(|r| Some(r.len())).collect()).collect();
-    let longest = lengths.iter().flatten().flatten().copied().max().unwrap_or(1) as f64;
+    let lengths = |masked: bool| -> Vec<Vec<Option<usize>>> {
+        let weighs = |r: &Response| (!(masked && r.truncated)).then_some(r.len());
+        batch.iter().map(|g| g.responses.iter().map(weighs).collect()).collect()
+    };
+    let longest = lengths(false).iter().flatten().flatten().copied().max().unwrap_or(1) as f64;
     let mut constants = vec![longest, 256.0, 512.0];
-    constants.extend(assumed.max_length);
+    constants.extend(assumed.max_length.filter(|l| !constants.contains(l)));
     let fixed = [
         ("token_mean".to_owned(), Reduction::TokenMean),
         ("group_token_mean".to_owned(), Reduction::GroupTokenMean),
@@ -167,13 +173,25 @@ pub(super) fn reductions(batch: &[Group], assumed: &Assumptions) -> Vec<Weighing
     ];
     let constants =
         constants.into_iter().map(|l| (format!("constant max_length={l}"), Reduction::Constant(l)));
-    let whole = fixed.into_iter().chain(constants).map(|(name, reduction)| (name, reduction, None));
-    let own = assumed.parts.clone().map(|parts| ("token_mean".to_owned(), Reduction::TokenMean, Some(parts)));
+    let whole: Vec<_> = fixed.into_iter().chain(constants).collect();
+    let of_parts = assumed.parts.as_ref().map(|_| ("token_mean".to_owned(), Reduction::TokenMean));
+    let is_cut = batch.iter().flat_map(|g| &g.responses).any(|r| r.truncated);
     let mut found: Vec<Weighing> = Vec::new();
-    for (name, reduction, parts) in whole.chain(own) {
-        let weights = weights(reduction, &lengths, parts.as_deref());
-        if !found.iter().any(|w| w.weights == weights) {
-            found.push(Weighing { name, reduction, parts, weights });
+    for masked in [false, true].into_iter().filter(|masked| is_cut || !masked) {
+        let lengths = lengths(masked);
+        let own = of_parts.iter().map(|reduction| (reduction, assumed.parts.clone()));
+        for ((name, reduction), parts) in whole.iter().map(|reduction| (reduction, None)).chain(own) {
+            let name = if masked { format!("{name} mask_truncated=true") } else { name.clone() };
+            let weights = weights(*reduction, &lengths, parts.as_deref());
+            match found.iter_mut().find(|w| w.weights == weights) {
+                // The mean over micro-batches that is the mean over all.
+                Some(_) if parts.is_some() => {}
+                Some(same) => same.same.push(name),
+                None => {
+                    let (same, reduction) = (Vec::new(), *reduction);
+                    found.push(Weighing { name, same, reduction, masked, parts, weights });
+                }
+            }
         }
     }
     found

@@ -9,6 +9,8 @@ use crate::terminal;
 use grpo_lambda::group::Group;
 use grpo_lambda::methods::{self, Configured};
 use grpo_lambda_conventions::{Assumptions, CORRECTION_SETTINGS, Candidate, Found, Rows, Theirs, diagnose};
+use grpo_lambda_stats::table::significant;
+use serde_json::Value;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -25,6 +27,10 @@ const NAMES: usize = 4;
 /// [`Failure::Refused`] for input that cannot be used.
 pub(super) fn run(args: &EstimateArgs, path: &Path) -> Result<(), Failure> {
     let configured = configured(args)?;
+    if configured.is_some() && !args.explain {
+        let what = "--method: the search reads no method; add --explain to compare with it, or leave --method and its settings out";
+        return Err(Failure::Refused(what.to_owned()));
+    }
     let assumed = assumptions(args.tolerance, &args.settings, configured.is_some())?;
     let (source, bytes) = read(args)?;
     let groups = lines(configured.as_ref(), &source, &bytes)?;
@@ -96,13 +102,16 @@ pub fn assumptions(tolerance: f64, settings: &[String], with_method: bool) -> Re
     }
     let mut known = Vec::new();
     for word in settings {
-        let number = |value: &str| {
-            let right = || Failure::Refused(format!("{word}: must be a number of at least 0"));
-            value.parse::<f64>().ok().filter(|x| x.is_finite() && *x >= 0.0).ok_or_else(right)
+        let number = |value: &str, least: f64, before: Option<f64>| {
+            if before.is_some() {
+                return Err(Failure::Refused(format!("{word}: given twice; give each setting once")));
+            }
+            let right = || Failure::Refused(format!("{word}: must be a number of at least {least}"));
+            value.parse::<f64>().ok().filter(|x| x.is_finite() && *x >= least).map(Some).ok_or_else(right)
         };
         match word.split_once('=') {
-            Some(("beta", value)) => assumed.beta = Some(number(value)?),
-            Some(("max_length", value)) => assumed.max_length = Some(number(value)?),
+            Some(("beta", value)) => assumed.beta = number(value, 0.0, assumed.beta)?,
+            Some(("max_length", value)) => assumed.max_length = number(value, 1.0, assumed.max_length)?,
             Some((key, _)) if !with_method && CORRECTION_SETTINGS.contains(&key) => known.push(word.as_str()),
             _ if with_method => {}
             _ => {
@@ -149,10 +158,7 @@ fn theirs_of(text: &str, groups: &[(usize, Line)]) -> Result<(Theirs, Parts), (u
         }
     }
     for (number, entries) in &read {
-        if let Some((key, _)) = entries.iter().find(|(key, _)| !FIELDS.contains(&key.as_str())) {
-            let fields = FIELDS.join(", ");
-            return Err((*number, format!("{}: unknown field; the fields are {fields}", quoted(key))));
-        }
+        checked(entries).map_err(|what| (*number, what))?;
     }
     let only_loss = matches!(&read[..], [(_, entries)] if entries.iter().all(|(key, _)| key == "loss"));
     if read.len() != groups.len() && !only_loss {
@@ -164,10 +170,13 @@ fn theirs_of(text: &str, groups: &[(usize, Line)]) -> Result<(Theirs, Parts), (u
         );
         return Err((last, what));
     }
+    for ((number, entries), (_, line)) in read.iter().zip(groups).filter(|_| !only_loss) {
+        same_id(entries, line).map_err(|what| (*number, what))?;
+    }
     let theirs = Theirs {
         advantages: rows(&read, groups, &["advantages"])?,
         token_losses: rows(&read, groups, &["token_losses"])?,
-        gradient: rows(&read, groups, &["gradient", "dlogps"])?,
+        gradient: rows(&read, groups, &GRADIENT)?,
         loss: loss(&read)?,
     };
     if theirs == Theirs::default() {
@@ -176,11 +185,48 @@ fn theirs_of(text: &str, groups: &[(usize, Line)]) -> Result<(Theirs, Parts), (u
     Ok((theirs, parts(&read, groups)?))
 }
 
+/// Refuses fields that are not known or given twice, `gradient` and `dlogps` being one.
+fn checked(entries: &[(String, Json)]) -> Result<(), String> {
+    let name = |key: &str| if key == GRADIENT[1] { GRADIENT[0].to_owned() } else { key.to_owned() };
+    for (i, (key, _)) in entries.iter().enumerate() {
+        if !FIELDS.contains(&key.as_str()) {
+            return Err(format!("{}: unknown field; the fields are {}", quoted(key), FIELDS.join(", ")));
+        }
+        if let Some((earlier, _)) = entries[..i].iter().find(|(earlier, _)| name(earlier) == name(key)) {
+            let both = if earlier == key { String::new() } else { format!(", as `{earlier}` is the same") };
+            return Err(format!("{key}: given twice{both}; each field may appear once"));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses the numbers of another group: an `id` that is not the group's.
+fn same_id(entries: &[(String, Json)], line: &Line) -> Result<(), String> {
+    let (Some(theirs), Some(own)) = (field(entries, &["id"]), &line.id) else { return Ok(()) };
+    let is_same = match (theirs, own) {
+        (Json::Text(theirs), Value::String(own)) => theirs == own,
+        (Json::Number(theirs), Value::Number(own)) => theirs == own,
+        _ => false,
+    };
+    let what = || {
+        format!("id = {theirs}: the group of this place is {own}; put the lines in the order of the groups")
+    };
+    is_same.then_some(()).ok_or_else(what)
+}
+
+/// The names of the gradient.
+const GRADIENT: [&str; 2] = ["gradient", "dlogps"];
+
 type Entries = [(usize, Vec<(String, Json)>)];
 
 /// The field of a line, under one of its names.
 fn field<'a>(entries: &'a [(String, Json)], names: &[&str]) -> Option<&'a Json> {
-    entries.iter().find(|(key, _)| names.contains(&key.as_str())).map(|(_, value)| value)
+    named(entries, names).map(|(_, value)| value)
+}
+
+/// The field with its name there.
+fn named<'a>(entries: &'a [(String, Json)], names: &[&str]) -> Option<&'a (String, Json)> {
+    entries.iter().find(|(key, _)| names.contains(&key.as_str()))
 }
 
 /// A field with a list per response, of all lines; none where no line has it.
@@ -190,10 +236,10 @@ fn rows(read: &Entries, groups: &[(usize, Line)], names: &[&str]) -> Result<Opti
     }
     let mut all = Vec::new();
     for ((number, entries), (_, line)) in read.iter().zip(groups) {
-        let Some(value) = field(entries, names) else {
-            return Err((*number, format!("{}: missing; other lines have it", names[0])));
+        let Some((name, value)) = named(entries, names) else {
+            return Err((*number, format!("{}: missing; other lines have it", names.join(" or "))));
         };
-        all.extend(rows_of(value, line, names[0]).map_err(|what| (*number, what))?);
+        all.extend(rows_of(value, line, name).map_err(|what| (*number, what))?);
     }
     Ok(Some(all))
 }
@@ -213,7 +259,10 @@ fn rows_of(value: &Json, line: &Line, name: &str) -> Result<Rows, String> {
     };
     let row = |(i, item): (usize, &Json)| match item {
         Json::List(numbers) => {
-            numbers.iter().enumerate().map(|(t, x)| finite(&format!("{name}[{i}][{t}]"), x)).collect()
+            let mask = line.masks.as_ref().map(|masks| &masks[i]).filter(|mask| mask.len() == numbers.len());
+            let is_read = |t: usize| mask.is_none_or(|mask| mask[t]);
+            let of_slot = |(t, x)| if is_read(t) { finite(&format!("{name}[{i}][{t}]"), x) } else { Ok(0.0) };
+            numbers.iter().enumerate().map(of_slot).collect()
         }
         other => finite(&format!("{name}[{i}]"), other).map(|x| vec![x; line.logps[i].len()]),
     };
@@ -340,7 +389,7 @@ fn words(found: &Found, places: &[(usize, usize)]) -> String {
         }
         return text + "\n";
     }
-    let count = found.matches.len();
+    let count: usize = found.matches.iter().map(Candidate::count).sum();
     let give = if count > 1 {
         "conventions, each of which gives these numbers on this batch"
     } else {
@@ -351,8 +400,9 @@ fn words(found: &Found, places: &[(usize, usize)]) -> String {
         text += &shown(quantity, candidate);
         text += &agreement(candidate.error);
     }
-    if count > SHOWN {
-        let _ = writeln!(text, "  and {} more", count - SHOWN);
+    let more = found.matches.iter().skip(SHOWN).map(Candidate::count).sum::<usize>();
+    if more > 0 {
+        let _ = writeln!(text, "  and {more} more");
     }
     text + "\n"
 }
@@ -385,7 +435,11 @@ fn shown(quantity: &str, candidate: &Candidate) -> String {
         let _ = writeln!(text, "    {} {name}", if i == 0 { "also:" } else { "     " });
     }
     if (candidate.factor - 1.0).abs() > 1e-9 {
-        let _ = writeln!(text, "    theirs is {} times that (accumulation, workers)", candidate.factor);
+        let length = candidate.command.split_once("reduction=constant max_length=");
+        let length = length.and_then(|(_, words)| words.split(' ').next()?.parse::<f64>().ok());
+        let length = length.map(|l| format!(", or max_length={}", significant(l / candidate.factor, 6)));
+        let why = format!("accumulation, workers{}", length.unwrap_or_default());
+        let _ = writeln!(text, "    theirs is {} times that ({why})", candidate.factor);
     }
     text
 }

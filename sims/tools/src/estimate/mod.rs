@@ -293,7 +293,7 @@ fn parse(configured: Option<&Configured>, line: &[u8]) -> Result<Option<Line>, S
     if text.trim().is_empty() {
         return Ok(None);
     }
-    let line = Line::parse(text, &configured.map_or(Vec::new(), Configured::extra_inputs))?;
+    let line = Line::parse(text, configured)?;
     configured.map_or(Ok(()), |configured| not_too_long(configured, &line))?;
     Ok(Some(line))
 }
@@ -303,7 +303,7 @@ fn parse(configured: Option<&Configured>, line: &[u8]) -> Result<Option<Line>, S
 /// # Errors
 /// The fault and its fix.
 pub fn check(configured: &Configured, line: &mut Line) -> Result<(), String> {
-    line.check(&configured.extra_inputs())?;
+    line.check(Some(configured))?;
     not_too_long(configured, line)
 }
 

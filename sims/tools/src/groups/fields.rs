@@ -20,7 +20,7 @@ fn known() -> Vec<&'static str> {
 }
 
 /// Names of the fields in TRL and verl.
-const OTHERS: [(&str, &str); 14] = [
+const OTHERS: [(&str, &str); 13] = [
     ("per_token_logps", "logps"),
     ("log_prob", "logps"),
     ("log_probs", "logps"),
@@ -31,13 +31,13 @@ const OTHERS: [(&str, &str); 14] = [
     ("ref_log_prob", "ref_logps"),
     ("completion_mask", "mask"),
     ("response_mask", "mask"),
-    ("tool_mask", "mask"),
     ("sampling_per_token_logps", "sampler_logps"),
     ("rollout_log_probs", "sampler_logps"),
     ("token_level_rewards", "rewards"),
 ];
 
 type Lists = Vec<Vec<f64>>;
+type Masks = Option<Vec<Vec<bool>>>;
 
 const WHOLE_OBJECT: &str = "each line must be one whole JSON object with rewards, logps and old_logps";
 
@@ -59,6 +59,9 @@ impl Fields {
             if !known.contains(&key.as_str()) {
                 let ours = OTHERS.iter().find(|(theirs, _)| theirs == key).map(|(_, ours)| *ours);
                 let hint = match ours {
+                    _ if key == "tool_mask" => {
+                        " (here it is a factor of `mask`: completion_mask times tool_mask)".to_owned()
+                    }
                     Some(ours) => format!(" (here it is `{ours}`)"),
                     None => did_you_mean(key, known.iter().copied()),
                 };
@@ -101,10 +104,17 @@ impl Fields {
         Ok(items)
     }
 
-    /// A list of numbers per response.
-    fn lists(&mut self, field: &'static str, responses: usize, value: Json) -> Result<Lists, String> {
+    /// A list of numbers per response, of which those in masked slots are not read.
+    fn lists(
+        &mut self,
+        field: &'static str,
+        responses: usize,
+        value: Json,
+        masks: &Masks,
+    ) -> Result<Lists, String> {
         let items = self.per_response(field, responses, value, LISTS)?;
-        items.into_iter().enumerate().map(|(i, item)| numbers(&format!("{field}[{i}]"), item, LIST)).collect()
+        let row = |(i, item)| numbers(&format!("{field}[{i}]"), unread(item, masks, i), LIST);
+        items.into_iter().enumerate().map(row).collect()
     }
 
     pub(super) fn line(&mut self) -> Result<Line, String> {
@@ -116,18 +126,20 @@ impl Fields {
             _ => return Err(format!("rewards: missing; every line needs {}", REQUIRED.join(", "))),
         };
         let n = rewards.len();
-        let logps = self.lists("logps", n, logps)?;
+        let masks = self.masks(n)?;
+        let logps = self.lists("logps", n, logps, &masks)?;
         let old_logps = self.require("old_logps")?;
-        let old_logps = self.lists("old_logps", n, old_logps)?;
-        let ref_logps = self.take("ref_logps").map(|value| self.lists("ref_logps", n, value)).transpose()?;
+        let old_logps = self.lists("old_logps", n, old_logps, &masks)?;
+        let ref_logps = self.take("ref_logps");
+        let ref_logps = ref_logps.map(|value| self.lists("ref_logps", n, value, &masks)).transpose()?;
         let extra_inputs = extra_inputs::of_responses(n, |field, right| {
-            let value = self.take(field);
-            value.map(|value| self.per_response(field, n, value, right)).transpose()
+            let Some(value) = self.take(field) else { return Ok(None) };
+            let items = self.per_response(field, n, value, right)?.into_iter().enumerate();
+            Ok(Some(items.map(|(i, item)| unread(item, &masks, i)).collect()))
         })?;
         let tokens = self.tokens(n)?;
         let truncated = self.truncated(n)?;
-        let advantages = given.map(|value| self.advantages(n, value, &logps)).transpose()?;
-        let masks = self.masks(n)?;
+        let advantages = given.map(|value| self.advantages(n, value, &logps, &masks)).transpose()?;
         let id = self.id()?;
         let ref_logps = ref_logps.map_or(vec![None; n], |lists| lists.into_iter().map(Some).collect());
         let columns =
@@ -150,19 +162,20 @@ impl Fields {
     }
 
     /// One number per response, for all its slots, or one per slot.
-    fn advantages(&mut self, n: usize, value: Json, logps: &Lists) -> Result<Lists, String> {
+    fn advantages(&mut self, n: usize, value: Json, logps: &Lists, masks: &Masks) -> Result<Lists, String> {
         const RIGHT: &str = "a list with a number, or a list of numbers, per response";
         let row = |(i, item): (usize, Json)| match number(&item) {
             Some(x) => Ok(vec![x; logps[i].len()]),
             None => {
-                numbers(&format!("advantages[{i}]"), item, "a number, or a list of numbers, one per token")
+                let right = "a number, or a list of numbers, one per token";
+                numbers(&format!("advantages[{i}]"), unread(item, masks, i), right)
             }
         };
         self.per_response("advantages", n, value, RIGHT)?.into_iter().enumerate().map(row).collect()
     }
 
     /// The slots that hold a trained token.
-    fn masks(&mut self, n: usize) -> Result<Option<Vec<Vec<bool>>>, String> {
+    fn masks(&mut self, n: usize) -> Result<Masks, String> {
         const RIGHT: &str = "1 or true where the slot holds a trained token, else 0 or false";
         let Some(value) = self.take("mask") else { return Ok(None) };
         let row = |(i, item): (usize, Json)| {
@@ -233,6 +246,21 @@ fn rewards_of(value: Json) -> Result<Vec<Option<f64>>, String> {
         .enumerate()
         .map(reward)
         .collect()
+}
+
+/// A list with an entry per slot, 0 in place of whatever stands in the masked slots of response `i`; steps, which have their own form, as they are.
+fn unread(item: Json, masks: &Masks, i: usize) -> Json {
+    match (item, masks.as_ref().and_then(|masks| masks.get(i))) {
+        (Json::List(items), Some(mask)) if items.len() == mask.len() => {
+            let is_list = |(item, read): (&Json, &bool)| *read && matches!(item, Json::List(_));
+            if items.iter().zip(mask).any(is_list) {
+                return Json::List(items);
+            }
+            let of_slot = |(item, read): (Json, &bool)| if *read { item } else { Json::Number(0.into()) };
+            Json::List(items.into_iter().zip(mask).map(of_slot).collect())
+        }
+        (item, _) => item,
+    }
 }
 
 /// Advantages that are given have one number per token, each finite.

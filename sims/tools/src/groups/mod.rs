@@ -16,6 +16,7 @@ mod values;
 use fields::Fields;
 use grpo_lambda::check::{self, BatchError};
 use grpo_lambda::group::{Group, InputKind};
+use grpo_lambda::methods::Configured;
 use grpo_lambda::padded;
 use serde_json::Value;
 
@@ -55,9 +56,9 @@ impl Line {
     ///
     /// # Errors
     /// The fault and its fix, starting with the field.
-    pub fn parse(text: &str, needs: &[InputKind]) -> Result<Self, String> {
+    pub fn parse(text: &str, method: Option<&Configured>) -> Result<Self, String> {
         let mut line = Fields::read(text)?.line()?;
-        line.check(needs)?;
+        line.check(method)?;
         Ok(line)
     }
 
@@ -65,15 +66,18 @@ impl Line {
     ///
     /// # Errors
     /// The errors of [`Line::parse`].
-    pub fn check(&mut self, needs: &[InputKind]) -> Result<(), String> {
+    pub fn check(&mut self, method: Option<&Configured>) -> Result<(), String> {
+        let needs = method.map_or(Vec::new(), Configured::extra_inputs);
         self.ungraded = false;
         if self.advantages.is_some() {
             // What the loss reads besides advantages; entropies choose the tokens that count.
             let loss = [InputKind::RefLogps, InputKind::SamplerLogps, InputKind::Entropies];
-            let needs: Vec<InputKind> = needs.iter().copied().filter(|kind| loss.contains(kind)).collect();
+            let needs: Vec<InputKind> = needs.into_iter().filter(|kind| loss.contains(kind)).collect();
             return check::responses(&self.group, &self.logps, &needs).map_err(|e| e.to_string());
         }
-        match check::group(&self.group, &self.logps, needs) {
+        let compares = method.is_some_and(|configured| configured.method.needs_others());
+        let checked = if compares { check::group } else { check::graded };
+        match checked(&self.group, &self.logps, &needs) {
             // A group that nobody could grade teaches nothing; the others of its batch do.
             Err(BatchError::NoRewards(_)) => self.ungraded = true,
             other => other.map_err(|e| e.to_string())?,

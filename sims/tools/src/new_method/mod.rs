@@ -50,10 +50,18 @@ pub fn run(args: &NewMethodArgs) -> Result<(), Failure> {
     ))
 }
 
+/// The words that Rust keeps for itself and that a name of a method could be.
+const KEYWORDS: &str = "abstract as async await become box break const continue crate do dyn else enum extern false final fn for gen if impl in \
+    let loop macro match mod move mut override priv pub ref return self static struct super trait true try type typeof unsafe unsized use \
+    virtual where while yield";
+
 fn check(name: &str) -> Result<(), Failure> {
     let refused = |why: &str| Err(Failure::Refused(format!("{}: {why}", quoted(name))));
+    if KEYWORDS.split_whitespace().any(|word| word == name) {
+        return refused("is a word of Rust; choose another");
+    }
     let letters = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
-    if !letters || !name.starts_with(|c: char| c.is_ascii_lowercase()) || name == "mod" || name == "shared" {
+    if !letters || !name.starts_with(|c: char| c.is_ascii_lowercase()) || name == "shared" {
         return refused(
             "must be lower-case letters, digits and _, beginning with a letter, as in median_baseline",
         );

@@ -4,7 +4,7 @@ use grpo_lambda_tools::groups::{Line, Positive};
 const PLAIN: &str = r#"{"rewards":[1,0],"logps":[[-0.5,-0.25],[-1]],"old_logps":[[-0.5,-0.25],[-1]]}"#;
 
 fn error(line: &str) -> String {
-    Line::parse(line, &[]).expect_err(line)
+    Line::parse(line, None).expect_err(line)
 }
 
 #[test]
@@ -13,7 +13,7 @@ fn every_field_lands_where_it_belongs() {
         "entropies":[[0.1],[0.2]],"values":[[0.3],[0.4]],"collisions":[[0.5],[0.6]],"steps":[[[0,0.7]],[[0,0.8]]],
         "shifts":[[],[0.9]],"saliencies":[[1],[2]],"teacher_logps":[[-0.1],[-0.2]],"tokens":[[11],[12]],"hidden":[[[1,2]],[[3,4]]],
         "truncated":[false,true]}"#;
-    let line = Line::parse(text, &[]).unwrap();
+    let line = Line::parse(text, None).unwrap();
     let [a, b] = &line.group.responses[..] else { panic!("two responses") };
     assert_eq!(line.id, Some(7.into()));
     assert_eq!(line.logps, [[-0.5], [-1.0]]);
@@ -52,7 +52,7 @@ fn every_declared_kind_of_input_is_a_field_of_its_form() {
         let line = format!(
             r#"{{"{field}":[{entry},{entry}],"rewards":[1,0],"logps":[[-0.5],[-1]],"old_logps":[[-2],[-3]]}}"#
         );
-        let line = Line::parse(&line, &[kind]).expect(field);
+        let line = Line::parse(&line, None).expect(field);
         for response in &line.group.responses {
             assert!(response.extra_inputs.series().eq([(kind, series)]), "{field}");
         }
@@ -77,7 +77,7 @@ fn a_step_that_is_no_pair_of_token_and_value_is_named_with_its_place() {
 #[test]
 fn null_is_the_same_as_absent_for_optional_fields() {
     let nulls = r#"{"id":null,"ref_logps":null,"tokens":null,"truncated":null,"#;
-    assert_eq!(Line::parse(&PLAIN.replacen('{', nulls, 1), &[]), Line::parse(PLAIN, &[]));
+    assert_eq!(Line::parse(&PLAIN.replacen('{', nulls, 1), None), Line::parse(PLAIN, None));
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn a_wrong_type_is_named_with_its_place() {
 #[test]
 fn positive_log_probabilities_are_found_and_rounding_is_not() {
     let line = PLAIN.replace("-0.25],[-1]]}", "0.25],[3]]}").replacen("-0.5", "1e-7", 1);
-    let positive = Line::parse(&line, &[]).unwrap().positive().unwrap();
+    let positive = Line::parse(&line, None).unwrap().positive().unwrap();
     assert_eq!(positive, Positive { place: "old_logps[0][1]".into(), value: 0.25, count: 2 });
-    assert_eq!(Line::parse(PLAIN, &[]).unwrap().positive(), None);
+    assert_eq!(Line::parse(PLAIN, None).unwrap().positive(), None);
 }

@@ -34,7 +34,9 @@ fn a_name_that_is_none_and_a_folder_that_is_no_clone_are_refused() {
     for (name, expected) in [
         ("Median", "must be lower-case letters"),
         ("2x", "must be lower-case letters"),
-        ("mod", "must be lower-case letters"),
+        ("shared", "must be lower-case letters"),
+        ("mod", "is a word of Rust; choose another"),
+        ("fn", "is a word of Rust; choose another"),
         ("../up", "must be lower-case letters"),
         ("grpo", "a method of this name exists"),
         ("mine", "--root must be a clone of grpo-lambda"),
