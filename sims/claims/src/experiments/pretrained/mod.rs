@@ -1,7 +1,8 @@
 //! `pretrained`: RL of SmolLM2-135M-Instruct on small sums. Which estimators of credit learn faster, and how long do responses get?
 //!
 //! The runs are recorded: `llm/scripts/pretrained.py` makes them by `paper/protocols/pretrained.toml`, which was committed first, and this claim reads
-//! their file. Nothing is concluded before every run of the methods that choose their own rate is there.
+//! their file. Nothing is concluded before every run of the methods that choose their own rate is there. A second protocol, `pretrained_rate.toml`,
+//! compares methods at one rate.
 
 mod shown;
 #[cfg(test)]
@@ -27,12 +28,16 @@ pub(super) static EXPERIMENT: Experiment = Experiment {
 
 const PROTOCOL: &str = include_str!("../../../../../paper/protocols/pretrained.toml");
 const RUNS: &str = include_str!("../../../../../paper/data/pretrained_runs.csv");
+/// The protocol of a control and the runs that it adds, those of GRPO at the rate of the others.
+const RATE_PROTOCOL: &str = include_str!("../../../../../paper/protocols/pretrained_rate.toml");
+const RATE_RUNS: &str = include_str!("../../../../../paper/data/pretrained_rate_runs.csv");
 
 /// The methods of the protocol that findings name.
 const GRPO: &str = "grpo";
 const CLAMP: &str = "grpo_clamp";
 const PAPER: &str = "grpo_lambda";
 const TRACE: &str = "trace";
+const RLOO: &str = "rloo";
 
 /// The part of the protocol's setup that judges.
 #[derive(Clone, Debug, Deserialize)]
@@ -143,6 +148,8 @@ struct Evaluated {
     name: String,
     label: String,
     rate: f64,
+    /// The accuracy over the budget, by seed, and its interval.
+    scores: Vec<f64>,
     accuracy: Interval,
     /// Accuracy at the last exam minus that at the first, then the same by the second reader.
     gains: [Interval; 2],
@@ -173,14 +180,30 @@ impl Numbers {
     }
 }
 
-fn measure(_: &Context) -> anyhow::Result<Numbers> {
-    judged(PROTOCOL, RUNS)
+/// The methods at the rates that they chose, and at one rate.
+struct Rates {
+    chosen: Numbers,
+    one: Numbers,
 }
 
-/// The rows of a file, read by the protocol.
-fn judged(protocol: &str, runs: &str) -> anyhow::Result<Numbers> {
+impl Rates {
+    /// GRPO at the rate of the others minus GRPO at its own.
+    fn of_grpo(&self) -> Option<Interval> {
+        let scores = |n: &'_ Numbers| Some(n.methods.iter().find(|m| m.name == GRPO)?.scores.clone());
+        t_interval(&minus(&scores(&self.one)?, &scores(&self.chosen)?), self.one.study.level)
+    }
+}
+
+fn measure(_: &Context) -> anyhow::Result<Rates> {
+    let (runs, added): (Vec<Run>, Vec<Run>) = (recorded(RUNS)?, recorded(RATE_RUNS)?);
+    let one = judged(RATE_PROTOCOL, added.into_iter().chain(runs.clone()).collect())?;
+    Ok(Rates { chosen: judged(PROTOCOL, runs)?, one })
+}
+
+/// Runs at the rates of a protocol, read by it.
+fn judged(protocol: &str, mut runs: Vec<Run>) -> anyhow::Result<Numbers> {
     let study: Study<Setup> = Study::read(protocol)?;
-    let runs: Vec<Run> = recorded(runs)?;
+    runs.retain(|run| study.rates.contains(&run.rate));
     let mut methods: Vec<Evaluated> =
         study.methods.iter().filter_map(|method| evaluated(&study, &runs, &method.name)).collect();
     let is_there = |name: &str| methods.iter().any(|method| method.name == name);
@@ -205,7 +228,8 @@ fn minus(a: &[f64], b: &[f64]) -> Vec<f64> {
 
 fn evaluated(study: &Study<Setup>, runs: &[Run], name: &str) -> Option<Evaluated> {
     let own = of_method(study, runs, name)?;
-    let scores: Option<Vec<f64>> = own.iter().map(|run| run.trial(&run.curve).score(study.budget)).collect();
+    let score = |run: &&Run| run.trial(&run.curve).score(study.budget);
+    let scores: Vec<f64> = own.iter().map(score).collect::<Option<_>>()?;
     let gain = |curve: fn(&Run) -> &Curve| {
         let of_run = |run: &&Run| Some(curve(run).0.last()?.accuracy - curve(run).0.first()?.accuracy);
         t_interval(&own.iter().map(of_run).collect::<Option<Vec<_>>>()?, study.level)
@@ -214,7 +238,8 @@ fn evaluated(study: &Study<Setup>, runs: &[Run], name: &str) -> Option<Evaluated
         name: name.to_owned(),
         label: study.methods.iter().find(|method| method.name == name)?.label.clone(),
         rate: own.first()?.rate,
-        accuracy: t_interval(&scores?, study.level)?,
+        accuracy: t_interval(&scores, study.level)?,
+        scores,
         gains: [gain(|run| &run.curve)?, gain(|run| &run.read_curve)?],
         lengths: own.iter().map(|run| run.length).collect(),
     })

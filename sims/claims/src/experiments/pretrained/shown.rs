@@ -1,6 +1,6 @@
 //! Findings and tables.
 
-use super::{CLAMP, Compared, EXPERIMENT, Evaluated, GRPO, Numbers, PAPER, TRACE};
+use super::{CLAMP, Compared, EXPERIMENT, Evaluated, GRPO, Numbers, PAPER, RLOO, Rates, TRACE};
 use crate::experiment::{Finding, Verdict};
 use crate::experiments::chain::findings::{Outcome, verdict_on_gain};
 use crate::experiments::common::record::{Record, table, yes};
@@ -76,7 +76,35 @@ fn length(n: &Numbers, [key, statement]: [&str; 2], pairs: &[[&str; 2]], expecte
     Some(finding)
 }
 
-pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
+/// The predictions of the control, in which every method has one rate: none before its runs are there.
+fn at_one_rate(n: &Rates) -> Option<Vec<Finding>> {
+    let pair = |method| n.one.pair(method, GRPO);
+    let clamp = pair(CLAMP)?;
+    let verdict = holds_or(clamp.difference.interval.mid <= HALF_OF_THE_GAIN, "it gains more");
+    let statement =
+        "R1: At one rate GRPO with the clamp gains less than half of what it gains over GRPO at chosen rates";
+    let clamp = with(Finding::new("clamp_at_one_rate", statement, verdict), &n.one, clamp)
+        .interval("grpo at one rate minus grpo at its chosen rate", n.of_grpo()?)
+        .rows("one_rate", &[]);
+    let not_better = |key, statement, method| {
+        let pair = pair(method)?;
+        let verdict = holds_or(pair.effect(n.one.study.margin) != Effect::Higher, "it is shown to be better");
+        Some(with(Finding::new(key, statement, verdict), &n.one, pair))
+    };
+    let rloo = "R2: At one rate RLOO is not shown to be better than GRPO";
+    let trace = "R3: At one rate the trace alone is not shown to be better than GRPO";
+    Some(vec![
+        clamp,
+        not_better("rloo_at_one_rate", rloo, RLOO)?,
+        not_better("trace_at_one_rate", trace, TRACE)?,
+    ])
+}
+
+/// The mean difference above which R1 of the control is refuted.
+const HALF_OF_THE_GAIN: f64 = 0.034;
+
+pub(super) fn findings(rates: &Rates) -> Vec<Finding> {
+    let n = &rates.chosen;
     let first = credit(n);
     if n.compared.is_empty() {
         return vec![first];
@@ -101,23 +129,13 @@ pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
             Shown::Loss,
         ),
     ];
-    [first, learns(n)].into_iter().chain(predicted.into_iter().flatten()).collect()
+    let control = at_one_rate(rates).into_iter().flatten();
+    [first, learns(n)].into_iter().chain(predicted.into_iter().flatten()).chain(control).collect()
 }
 
-pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
-    let own = |m: &Evaluated| {
-        let ends = [n.study.rates.first(), n.study.rates.last()];
-        Record::default()
-            .with("method", &*m.name)
-            .with("label", &*m.label)
-            .with("rate", m.rate)
-            .with("at_an_end", yes(ends.contains(&Some(&m.rate))))
-            .interval("accuracy", m.accuracy)
-            .interval("gain", m.gains[0])
-            .interval("read_gain", m.gains[1])
-            .interval("length", m.lengths.as_deref().and_then(|lengths| t_interval(lengths, n.study.level)))
-    };
-    let pair = |c: &Compared| {
+/// Comparisons with their verdicts, a row each.
+fn compared(n: &Numbers) -> Table {
+    table(n.compared.iter().map(|c| {
         let d = &c.difference;
         Record::default()
             .with("method", &*c.pair.method)
@@ -130,8 +148,25 @@ pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
             .with("corrected", d.corrected)
             .with("verdict", c.effect(n.study.margin).name())
             .interval("length", n.length(&c.pair.method, &c.pair.with))
+    }))
+}
+
+pub(super) fn tables(rates: &Rates) -> Vec<(String, Table)> {
+    let n = &rates.chosen;
+    let own = |m: &Evaluated| {
+        let ends = [n.study.rates.first(), n.study.rates.last()];
+        Record::default()
+            .with("method", &*m.name)
+            .with("label", &*m.label)
+            .with("rate", m.rate)
+            .with("at_an_end", yes(ends.contains(&Some(&m.rate))))
+            .interval("accuracy", m.accuracy)
+            .interval("gain", m.gains[0])
+            .interval("read_gain", m.gains[1])
+            .interval("length", m.lengths.as_deref().and_then(|lengths| t_interval(lengths, n.study.level)))
     };
-    let all = [("", table(n.methods.iter().map(own))), ("compared", table(n.compared.iter().map(pair)))];
+    let methods = table(n.methods.iter().map(own));
+    let all = [("", methods), ("compared", compared(n)), ("one_rate", compared(&rates.one))];
     all.into_iter()
         .filter(|(_, table)| !table.rows.is_empty())
         .map(|(name, table)| (name.to_owned(), table))
@@ -139,17 +174,17 @@ pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
 }
 
 /// Every comparison with the intervals of both readers; no figure before they are there.
-pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
+pub(super) fn figures(rates: &Rates) -> Vec<(String, Figure)> {
+    let n = &rates.chosen;
     if n.compared.is_empty() {
         return Vec::new();
     }
-    let pairs: Vec<String> = n
-        .compared
-        .iter()
-        .map(|c| format!("{} minus {}", n.label(&c.pair.method), n.label(&c.pair.with)))
-        .collect();
+    let label = |c: &Compared| format!("{} minus {}", n.label(&c.pair.method), n.label(&c.pair.with));
+    let one_rate = rates.one.compared.iter().map(|c| format!("{}, one rate", label(c)));
+    let pairs: Vec<String> = n.compared.iter().map(label).chain(one_rate).collect();
+    let all = || n.compared.iter().chain(&rates.one.compared).zip(0..);
     let spans = |aside: f64, reader: fn(&Compared) -> Interval| -> Vec<_> {
-        n.compared.iter().zip(0..).map(|(c, row)| placed(f64::from(row) + aside, reader(c))).collect()
+        all().map(|(c, row)| placed(f64::from(row) + aside, reader(c))).collect()
     };
     let thousands = n.study.budget / 1000.0;
     let panel = Panel::new("")
@@ -161,22 +196,29 @@ pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
         .spans("by the reward: mean, 95 %", spans(-0.12, |c| c.difference.interval))
         .spans("by the other reader", spans(0.12, |c| c.read));
     let seeds = n.study.seeds.evaluation.len();
-    let figure = Figure::new(title(n))
+    let figure = Figure::new(title(rates))
         .caption(format!("SmolLM2-135M-Instruct on small sums, {seeds} seeds that chose no rate, every run counted; Student's t over seeds. The other reader takes the last number of a response that ended by itself."))
         .columns(1)
-        .panel_size(760, 330)
+        .panel_size(760, 130 + 40 * u32::try_from(pairs.len()).unwrap_or(u32::MAX))
         .panel(panel);
     vec![(String::new(), figure)]
 }
 
+/// The methods that compare so with GRPO, by their labels; none where there is none.
+fn those(n: &Numbers, effect: Effect) -> Option<String> {
+    let shown = |c: &&Compared| c.pair.with == GRPO && c.effect(n.study.margin) == effect;
+    let labels: Vec<&str> = n.compared.iter().filter(shown).map(|c| n.label(&c.pair.method)).collect();
+    (!labels.is_empty()).then(|| labels.join(", "))
+}
+
 /// The title of the figure: what the comparisons with GRPO show.
-fn title(n: &Numbers) -> String {
-    let those = |effect: Effect| {
-        let shown = |c: &&Compared| c.pair.with == GRPO && c.effect(n.study.margin) == effect;
-        let labels: Vec<&str> = n.compared.iter().filter(shown).map(|c| n.label(&c.pair.method)).collect();
-        (!labels.is_empty()).then(|| labels.join(", "))
-    };
-    match [those(Effect::Higher), those(Effect::Lower)] {
+fn title(rates: &Rates) -> String {
+    let n = &rates.chosen;
+    let more = those(n, Effect::Higher).map(|more| {
+        let at_one = || those(&rates.one, Effect::Higher).unwrap_or_else(|| "none".to_owned());
+        if rates.one.compared.is_empty() { more } else { format!("{more} (at one rate {})", at_one()) }
+    });
+    match [more, those(n, Effect::Lower)] {
         [None, None] => "No method is shown to differ from GRPO on SmolLM2".to_owned(),
         [Some(more), None] => format!("More accurate than GRPO on SmolLM2: {more}"),
         [None, Some(less)] => format!("Less accurate than GRPO on SmolLM2: {less}"),
