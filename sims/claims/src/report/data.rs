@@ -106,6 +106,11 @@ impl Difference {
         Difference::of_family(folder, "pretrained_compared.csv", method, "grpo", verdict)
     }
 
+    /// [`Difference::pretrained`] from GRPO at the method's rate.
+    pub(super) fn at_one_rate(folder: &Path, method: &str, verdict: &str) -> anyhow::Result<Difference> {
+        Difference::of_family(folder, "pretrained_one_rate.csv", method, "grpo", verdict)
+    }
+
     /// The number, then its interval.
     pub(super) fn with_ends(&self) -> String {
         format!("{:+.3} ({:+.3} to {:+.3})", self.mid, self.low, self.high)

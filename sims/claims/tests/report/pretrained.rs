@@ -23,8 +23,8 @@ struct Run {
     read: String,
 }
 
-fn protocol() -> toml::Table {
-    std::fs::read_to_string(root().join("paper/protocols/pretrained.toml")).unwrap().parse().unwrap()
+fn protocol(file: &str) -> toml::Table {
+    std::fs::read_to_string(root().join("paper/protocols").join(file)).unwrap().parse().unwrap()
 }
 
 fn runs() -> Vec<Run> {
@@ -38,7 +38,7 @@ fn numbers(table: &toml::Table, key: &str) -> Vec<f64> {
 
 #[test]
 fn runs_are_those_of_the_protocol_in_its_order() {
-    let protocol = protocol();
+    let protocol = protocol("pretrained.toml");
     let (budget, rates) = (protocol["budget"].as_integer().unwrap() as f64, numbers(&protocol, "rates"));
     let seeds = protocol["seeds"].as_table().unwrap();
     let names: Vec<&str> =
@@ -98,33 +98,23 @@ fn runs_are_those_of_the_protocol_in_its_order() {
     }
 }
 
-/// Once the methods with rates of their own have their runs: every number of a comparison from the rows, and its verdict, which an effect of the other
-/// sign by the second reader takes away.
-#[test]
-fn comparisons_are_those_of_the_rows() {
-    let (runs, protocol) = (runs(), protocol());
-    let of_method = |name: &str, curve: fn(&Run) -> &Curve| -> Vec<f64> {
-        let own = runs.iter().filter(|run| run.stage == "evaluation" && run.method == name);
-        own.map(|run| area(curve(run), 20_000.0)).collect()
-    };
-    let is_complete = ["grpo", "grpo_clamp", "grpo_lambda", "trace", "rloo"]
-        .map(|name| of_method(name, |r| &r.curve).len());
-    let file = root().join("paper/data/pretrained_compared.csv");
-    assert_eq!(
-        file.exists(),
-        is_complete == [12; 5],
-        "`cargo run --bin sim -- pretrained --regenerate` after rows come"
-    );
-    if !file.exists() {
-        return;
-    }
-    let compared: Vec<Compared> = rows("pretrained_compared.csv");
+/// The scores of a method's evaluation runs, in the order of the seeds.
+fn scores(runs: &[&Run], name: &str, curve: fn(&Run) -> &Curve) -> Vec<f64> {
+    let mut own: Vec<&&Run> =
+        runs.iter().filter(|run| run.stage == "evaluation" && run.method == name).collect();
+    own.sort_by_key(|run| run.seed);
+    own.into_iter().map(|run| area(curve(run), 20_000.0)).collect()
+}
+
+/// Checks every number of a file of comparisons against the rows, and its verdict, which an effect of the other sign by the second reader takes away.
+fn check(file: &str, protocol: &toml::Table, runs: &[&Run]) {
+    let compared: Vec<Compared> = rows(file);
     // Comparisons without runs yet count in the family with p = 1.
     let mut family: Vec<f64> = compared.iter().map(|row| row.p).collect();
     family.resize(protocol["comparisons"].as_array().unwrap().len(), 1.0);
     for row in compared {
         let minus = |curve: fn(&Run) -> &Curve| -> Vec<f64> {
-            let (own, with) = (of_method(&row.method, curve), of_method(&row.with, curve));
+            let [own, with] = [&row.method, &row.with].map(|name| scores(runs, name, curve));
             own.iter().zip(&with).map(|(a, b)| a - b).collect()
         };
         let values = minus(|run| &run.curve);
@@ -138,14 +128,38 @@ fn comparisons_are_those_of_the_rows() {
         };
         assert_eq!(row.verdict, verdict, "{}", row.name());
     }
-    let minus_grpo = |name: &str| {
-        let [own, grpo] = [name, "grpo"].map(|name| of_method(name, |r| &r.curve).iter().sum::<f64>());
-        format!("{:+.3}", (own - grpo) / 12.0)
-    };
-    let [clamp, trace, both] = ["grpo_clamp", "trace", "grpo_lambda"].map(minus_grpo);
-    let line = format!("| sums in words, SmolLM2-135M | {clamp} | {trace} (not shown) | {both} |");
+}
+
+#[test]
+fn comparisons_are_those_of_the_rows() {
+    let runs = runs();
+    check("pretrained_compared.csv", &protocol("pretrained.toml"), &runs.iter().collect::<Vec<_>>());
+}
+
+/// The runs of the control begin as those with which they are compared, and the front page has its numbers.
+#[test]
+fn the_control_compares_at_one_rate() {
+    let (runs, added): (Vec<Run>, Vec<Run>) = (runs(), rows("pretrained_rate_runs.csv"));
+    let protocol = protocol("pretrained_rate.toml");
+    let seeds: Vec<f64> = added.iter().map(|run| run.seed as f64).collect();
+    assert_eq!(seeds, numbers(protocol["seeds"].as_table().unwrap(), "evaluation"));
+    for run in &added {
+        assert_eq!((run.stage.as_str(), run.method.as_str(), run.rate), ("evaluation", "grpo", 1e-5));
+        let others = runs.iter().filter(|other| other.stage == "evaluation" && other.seed == run.seed);
+        let first = |run: &Run| [&run.right, &run.read].map(|marks| marks.split(' ').next().map(str::to_owned));
+        let starts: Vec<_> = others.map(first).collect();
+        assert!(starts.len() >= 5 && starts.iter().all(|start| *start == first(run)), "{}", run.seed);
+    }
+    let at_one_rate: Vec<&Run> = runs.iter().filter(|run| run.rate == 1e-5).chain(&added).collect();
+    check("pretrained_one_rate.csv", &protocol, &at_one_rate);
+    let mean = |runs: &[&Run], name: &str| scores(runs, name, |run| &run.curve).iter().sum::<f64>() / 12.0;
+    let minus_grpo = |runs: &[&Run], name: &str| format!("{:+.3}", mean(runs, name) - mean(runs, "grpo"));
+    let [clamp, trace] = ["grpo_clamp", "trace"].map(|name| minus_grpo(&at_one_rate, name));
+    let both = minus_grpo(&runs.iter().collect::<Vec<_>>(), "grpo_lambda");
     let page = std::fs::read_to_string(root().join("README.md")).unwrap();
-    assert!(page.contains(&line), "README.md: {line}");
+    let line = page.lines().find(|line| line.starts_with("| sums in words, SmolLM2-135M |")).unwrap();
+    let cells: Vec<&str> = line.split('|').map(|cell| cell.split(" (").next().unwrap().trim()).collect();
+    assert_eq!(cells[2..5], [clamp, trace, both], "README.md: {line}");
 }
 
 /// Two exams of four problems, read by hand: the second response was cut off, so that only the reward reads it.
