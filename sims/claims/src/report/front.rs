@@ -46,7 +46,7 @@ fn runs(folder: &Path) -> anyhow::Result<String> {
     Ok(format!(
         "\n| runs | clamp | trace | both |\n| --- | --- | --- | --- |\n\
          | chains, small model | {clamp:+.3} | {trace:+.3} | {both:+.3} |\n\
-         | sums in words, SmolLM2-135M | {:+.3} (equivalent) | {:+.3} | {:+.3} |\n",
+         | sums, SmolLM2-135M | {:+.3} (equivalent) | {:+.3} | {:+.3} |\n",
         at_one_rate("grpo_clamp", "equivalent")?,
         at_one_rate("trace", "lower")?,
         Difference::pretrained(folder, "grpo_lambda", "lower")?.mid,
@@ -59,21 +59,21 @@ pub(super) fn front(folder: &Path) -> anyhow::Result<String> {
     let [token_mean, all] = lowered(folder, 0)?;
     let [per_response, _] = lowered(folder, 1)?;
     let items = [
-        "**The trace cannot find the wrong token**: it depends on position and length alone (a theorem)."
+        "**The trace cannot find the wrong token**: it depends on position and length (a theorem)."
             .to_owned(),
         format!(
             "**Trace and clamp together favour long responses.** Averaged over tokens, the update lowers the reward on \
              {token_mean} of {all} tasks; averaged by response, on {per_response}. The paper names neither average."
         ),
         format!(
-            "**At tuned rates the trace is not shown to help**; the table shows accuracy minus GRPO's at the same rate. On chains a verifier's credit beats RLOO by {:.3}.",
+            "**At tuned rates the trace is not shown to help**; the table shows accuracy minus GRPO's at one rate. On chains a verifier's credit beats RLOO by {:.3}.",
             chain::of_verifier(folder)?
         ),
     ];
     let mut text = wrapped(
         "",
         "",
-        "No, as far as tested: the clamp alone helps, not everywhere, and GRPO can use it. GRPO-λ weighs tokens by position (the *trace*) and raises \
+        "No, as far as tested: the clamp helps at times, and GRPO can use it. GRPO-λ weighs tokens by position (the *trace*) and raises \
          advantages below -0.1 to -0.1 (the *clamp*).",
     ) + "\n";
     for item in items {

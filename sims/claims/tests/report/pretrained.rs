@@ -146,7 +146,8 @@ fn the_control_compares_at_one_rate() {
     for run in &added {
         assert_eq!((run.stage.as_str(), run.method.as_str(), run.rate), ("evaluation", "grpo", 1e-5));
         let others = runs.iter().filter(|other| other.stage == "evaluation" && other.seed == run.seed);
-        let first = |run: &Run| [&run.right, &run.read].map(|marks| marks.split(' ').next().map(str::to_owned));
+        let first =
+            |run: &Run| [&run.right, &run.read].map(|marks| marks.split(' ').next().map(str::to_owned));
         let starts: Vec<_> = others.map(first).collect();
         assert!(starts.len() >= 5 && starts.iter().all(|start| *start == first(run)), "{}", run.seed);
     }
@@ -157,7 +158,7 @@ fn the_control_compares_at_one_rate() {
     let [clamp, trace] = ["grpo_clamp", "trace"].map(|name| minus_grpo(&at_one_rate, name));
     let both = minus_grpo(&runs.iter().collect::<Vec<_>>(), "grpo_lambda");
     let page = std::fs::read_to_string(root().join("README.md")).unwrap();
-    let line = page.lines().find(|line| line.starts_with("| sums in words, SmolLM2-135M |")).unwrap();
+    let line = page.lines().find(|line| line.starts_with("| sums, SmolLM2-135M |")).unwrap();
     let cells: Vec<&str> = line.split('|').map(|cell| cell.split(" (").next().unwrap().trim()).collect();
     assert_eq!(cells[2..5], [clamp, trace, both], "README.md: {line}");
 }
