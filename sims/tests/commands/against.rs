@@ -6,7 +6,7 @@ use assert_cmd::Command;
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// What the program prints on both streams, and its exit code.
+/// The exit code of the program, and the text of both streams.
 fn run(args: &[&str]) -> (Option<i32>, String) {
     let output = Command::cargo_bin("grpo-sim").unwrap().args(args).output().unwrap();
     (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())

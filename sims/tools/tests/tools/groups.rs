@@ -1,3 +1,4 @@
+use grpo_lambda::check;
 use grpo_lambda::group::{ExtraInputs, Series, StepValue};
 use grpo_lambda_tools::groups::{Line, Positive};
 
@@ -53,6 +54,7 @@ fn every_declared_kind_of_input_is_a_field_of_its_form() {
             r#"{{"{field}":[{entry},{entry}],"rewards":[1,0],"logps":[[-0.5],[-1]],"old_logps":[[-2],[-3]]}}"#
         );
         let line = Line::parse(&line, None).expect(field);
+        check::group(&line.group, &line.logps, &[kind]).expect(field);
         for response in &line.group.responses {
             assert!(response.extra_inputs.series().eq([(kind, series)]), "{field}");
         }
