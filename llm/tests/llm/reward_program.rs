@@ -61,6 +61,10 @@ fn rewards_that_are_none_leave_empty_columns_and_those_too_large_to_sum_are_refu
             assert_eq!(cells[header.iter().position(|column| *column == name).unwrap()], "");
         }
     }
+    // Nor is a response compared by accuracy alone where others of its group have both.
+    let both = dir.path().join("both");
+    train(&both, &[&answering("null"), "reward.accuracy=1"]).output();
+    assert!(rows(&both, "rl").iter().all(|row| row.get("reward").is_none()));
     for answer in ["1e308", "-1e200"] {
         let run = dir.path().join(answer);
         let expected = format!("RL step 0: reward.command = … {answer} … must be from -1e100 to 1e100");

@@ -145,7 +145,7 @@ fn a_run_whose_rates_depend_on_its_length_is_not_extended() {
     let config = std::fs::read(dir.path().join("config.toml")).unwrap();
     with("sft.steps=0 rl.steps=3 --extend").refused(2, "rl.schedule = cosine … rl.schedule=constant");
     with("sft.steps=1 rl.steps=2 --extend")
-        .refused(2, "a run with RL, whose supervised steps cannot become more; leave sft.steps as it was");
+        .refused(2, "sft.steps = 1: the run has 0, and RL has begun from there; repeat the whole command");
     assert_eq!(std::fs::read(dir.path().join("config.toml")).unwrap(), config);
     assert!(dir.path().join("summary.json").exists());
 }

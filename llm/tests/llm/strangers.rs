@@ -426,3 +426,42 @@ fn a_path_that_is_no_text_and_pointers_of_git_lfs_get_a_line() {
         .run_with("score --model model", &[], "{\"ids\":[3]}")
         .refused(2, "model.safetensors … a pointer of Git LFS … git lfs pull");
 }
+
+#[test]
+fn an_extension_under_other_rows_leaves_the_run_as_it_was() {
+    let place = place();
+    train(&place, "run", &[]).output();
+    let kept = || ["config.toml", "summary.json", "metrics.jsonl"].map(|f| place.read(&format!("run/{f}")));
+    let before = kept();
+    place.write("rows.jsonl", rows(61, ""));
+    train(&place, "run", &["rl.steps=6", "--extend"]).refused(2, "the rows of task.data have changed");
+    assert_eq!(kept(), before);
+    place.write("rows.jsonl", rows(60, ""));
+    train(&place, "run", &[]).tells("already finished");
+    train(&place, "run", &["rl.steps=6", "--extend"]).tells("continuing from step 6");
+}
+
+#[test]
+fn a_row_that_was_added_to_a_finished_run_is_found() {
+    let place = place();
+    train(&place, "run", &[]).output();
+    let log = place.read("run/metrics.jsonl");
+    place.write("run/metrics.jsonl", format!("{log}{{\"step\":99,\"stage\":\"rl\",\"loss\":3}}\n"));
+    place.run("doctor run").refused(2, "metrics.jsonl … but the run ended when it had");
+    place.write("run/metrics.jsonl", log);
+    place.run("doctor run").output();
+}
+
+#[test]
+fn a_template_must_write_the_problem_and_the_solved_examples() {
+    let place = place();
+    place.write("lost.jinja", "Question: {{ question }}\nAnswer:");
+    place
+        .run("data rows.jsonl --template lost.jinja")
+        .refused(2, "lost.jinja`: leaves out the problem; write the `content` of the last of `messages`");
+    place.write("last.jinja", "Q: {{ messages[-1].content }} A:");
+    place.run("data rows.jsonl --template last.jinja").says("Q: 0+1=? A:");
+    place
+        .run("eval --model model --benchmarks rows.jsonl --shots 2 --shots-from rows.jsonl --template last.jinja")
+        .refused(2, "last.jinja`: leaves out the solved examples");
+}

@@ -124,6 +124,11 @@ fn of_methods(args: &CompareArgs, methods: &str) -> Result<(), Failure> {
     let run = args.run.as_deref().unwrap_or(Path::new("runs/compare"));
     let entries = compare::parse_methods(methods).map_err(Failure::refused)?;
     let seeds = args.seeds.unwrap_or_else(|| compare::fewest_seeds(entries.len()));
+    if let Some(name) = args.words.iter().find_map(|word| word.strip_prefix("method.name=")) {
+        return Err(Failure::refused(format!(
+            "method.name={name}: --methods names the methods; add it there, as in --methods {methods},{name}"
+        )));
+    }
     if let Some(word) = args.words.iter().find(|word| word.starts_with("method.")) {
         return Err(Failure::refused(format!(
             "{word}: in a comparison a setting belongs to one method, as in --methods grpo:{}",

@@ -46,7 +46,7 @@ pub struct GenerateArgs {
     #[arg(long)]
     pub greedy: bool,
     /// Sampling temperature
-    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
+    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true, conflicts_with = "greedy")]
     pub temperature: f64,
     #[command(flatten)]
     pub truncation: TruncationArgs,
@@ -176,8 +176,15 @@ impl Prompts<'_> {
             task.template_args.clone_from(args);
         }
         let (_, limit) = self.bounds();
-        let problems =
-            origin.problems(directory, (self.tokens, limit), &mut |_| ()).map_err(Failure::refused)?;
+        let by = (self.tokens, limit);
+        let problems = match &origin.config.task {
+            TaskSource::Dataset(_) => {
+                origin.rows((directory, directory), by, &mut |_| ()).map_err(Failure::refused)?
+            }
+            TaskSource::Embedded(_) => {
+                origin.problems(directory, by, &mut |_| ()).map_err(Failure::refused)?
+            }
+        };
         let problems = problems.distinct(Split::Test, wanted).map_err(Failure::refused)?;
         if problems.len() < wanted {
             let n = problems.len();

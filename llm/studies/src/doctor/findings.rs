@@ -67,7 +67,13 @@ fn divergence(log: &Log) -> Option<Evidence> {
     const LEFT: f64 = 0.5;
     // Times the entropy of the first steps.
     const NOISE: f64 = 1.5;
-    for (column, what) in [(Column::Loss, "loss"), (Column::Kl, "KL"), (Column::Entropy, "entropy")] {
+    let all = [
+        (Column::Loss, "loss"),
+        (Column::Kl, "KL"),
+        (Column::Entropy, "entropy"),
+        (Column::Reward, "reward"),
+    ];
+    for (column, what) in all {
         let broken = log.get(column).iter().filter(|p| !p.1.is_finite());
         if let Some(found) = not_finite(log, broken.map(|p| p.0).collect(), what) {
             return Some(found);

@@ -1,7 +1,7 @@
 //! The objective of a run as an equation with its numbers, and what each token weighs in it.
 
 use grpo_lambda::equation::BatchSize;
-use grpo_lambda::methods::Configured;
+use grpo_lambda::methods::{self, Configured};
 use grpo_lambda::token_weights::{LOG_PROB, assumed, token_weights};
 use grpo_lambda_trainer::config::Config;
 use grpo_lambda_trainer::step::critic::CriticSettings;
@@ -14,7 +14,10 @@ pub(super) fn objective(config: &Config) -> String {
     let rl = &config.rl;
     let size =
         BatchSize { groups: rl.prompts_per_step, group_size: rl.group_size, max_len: rl.max_new_tokens };
-    let mut text = format!("{} ({})\n{}\n\n", spec.title, spec.source, spec.about);
+    // The summary of a method describes its defaults.
+    let defaults = methods::parse(spec.name, "").is_ok_and(|own| own.settings == configured.settings);
+    let about = if defaults { spec.about.to_owned() } else { format!("by default: {}", spec.about) };
+    let mut text = format!("{} ({})\n{about}\n\n", spec.title, spec.source);
     match configured.method.equation(&size) {
         Some(equation) => text += &equation.to_string(),
         None => text += "This method does not describe itself; its settings are below.\n",

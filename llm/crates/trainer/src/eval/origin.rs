@@ -139,7 +139,10 @@ impl Origin {
     }
 
     /// [`Origin::problems`] of a run on a data set; the rows are those that `state`, a checkpoint of the run, was trained on.
-    fn rows(
+    ///
+    /// # Errors
+    /// If the rows cannot be read, or are others.
+    pub fn rows(
         &self,
         (checkpoint, state): (&Path, &Path),
         (tokens, positions): (&ModelTokenizer, usize),

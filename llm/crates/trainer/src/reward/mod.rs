@@ -4,10 +4,11 @@
 //! r = sum_c w_c r_c        over the components c of weight w_c > 0 that have a value
 //! ```
 //! A component without a value (`None`) is left out of the sum, not scored 0. A response has no reward, and is left out of its group's
-//! statistics, if accuracy has a weight and no value (the grader cannot read the answer or the gold), or if no component has a value.
+//! statistics, if accuracy has a weight and no value (the grader cannot read the answer or the gold), if the program of `command` has a weight and
+//! answers `null`, or if no component has a value.
 //!
-//! open-r1 and TRL compose in the same way (`reward_weights`), except that they keep a response without accuracy if another component has a
-//! value; here it is left out, because its group would compare responses by different components.
+//! open-r1 and TRL compose in the same way (`reward_weights`), except that they keep a response without accuracy or without a program's number
+//! if another component has a value; here it is left out, because its group would compare responses by different components.
 //!
 //! Components see the response's text without special tokens and without the prompt: a `<think>` at the end of the prompt is not seen by
 //! `format` and `tag_count`.
@@ -125,7 +126,9 @@ impl RewardConfig {
     }
 
     fn total(&self, parts: &[Option<f64>]) -> Option<f64> {
-        if self.weights[ACCURACY] > 0.0 && parts[ACCURACY].is_none() {
+        let decides = |name: &str| ["accuracy", "command"].contains(&name);
+        let mut all = self.weights.iter().zip(parts).zip(REGISTRY);
+        if all.any(|((weight, part), component)| decides(component.name) && *weight > 0.0 && part.is_none()) {
             return None;
         }
         let weighted = self.weights.iter().zip(parts).filter(|(weight, _)| **weight > 0.0);

@@ -25,8 +25,11 @@ pub enum ExtendError {
          model.checkpoint={0}/checkpoints/step-N sft.steps=0"
     )]
     NoRl(String),
-    #[error(": a run with RL, whose supervised steps cannot become more; leave sft.steps as it was")]
-    Supervised,
+    #[error(
+        ": sft.steps = {new}: the run has {old}, and RL has begun from there; repeat the whole command that began the run, with a larger \
+         rl.steps"
+    )]
+    Supervised { old: u64, new: u64 },
 }
 
 pub(super) fn refused(path: &Path, refusal: ExtendError) -> RunError {
@@ -37,13 +40,14 @@ pub(super) fn refused(path: &Path, refusal: ExtendError) -> RunError {
 pub(super) fn extended(path: &Path, stored: &Config, wanted: &Config) -> Result<Config, RunError> {
     let refused = |refusal| refused(path, refusal);
     more(["rl", "rl.steps"], &stored.rl.learning_rates(), &wanted.rl.learning_rates()).map_err(refused)?;
+    if wanted.sft.steps > stored.sft.steps && stored.rl.steps > 0 {
+        let [old, new] = [stored.sft.steps, wanted.sft.steps];
+        return Err(refused(ExtendError::Supervised { old, new }));
+    }
     more(["sft", "sft.steps"], &stored.sft.learning_rates(), &wanted.sft.learning_rates())
         .map_err(refused)?;
     if wanted.rl.steps > 0 && stored.rl.steps == 0 {
         return Err(refused(ExtendError::NoRl(path.display().to_string())));
-    }
-    if wanted.sft.steps > stored.sft.steps && stored.rl.steps > 0 {
-        return Err(refused(ExtendError::Supervised));
     }
     let words = [format!("rl.steps={}", wanted.rl.steps), format!("sft.steps={}", wanted.sft.steps)];
     Ok(stored.with(&words)?)

@@ -26,21 +26,29 @@ pub fn read_log(run: &Path, name: &str) -> Result<String, RunError> {
         DiskError { action: "read", path: path.clone(), source }
     };
     let bytes = bytes.ok_or_else(missing)?;
-    if let Some(held) = vouched {
+    if let Some((held, is_whole)) = vouched {
         let length = bytes.len().min(usize::try_from(held.bytes).unwrap_or(usize::MAX));
         log::compare(path.clone(), Digest::new(&bytes[..length]), held)?;
+        if is_whole && length < bytes.len() {
+            let problem = format!(
+                "{} bytes long, but the run ended when it had {length}; restore the file, or start again in another directory",
+                bytes.len()
+            );
+            return Err(RunError::Damaged { path, problem });
+        }
     }
     String::from_utf8(bytes).map_err(|e| RunError::Damaged { path, problem: format!("not UTF-8 text: {e}") })
 }
 
-/// The digest of a log when the run ended, or else at its latest complete checkpoint.
-fn vouched(disk: &Disk, run: &Path, name: &str) -> Result<Option<Digest>, RunError> {
+/// The digest of a log when the run ended, or else at its latest complete checkpoint; true if nothing may follow, because the run is done.
+fn vouched(disk: &Disk, run: &Path, name: &str) -> Result<Option<(Digest, bool)>, RunError> {
+    let is_done = run.join(SUMMARY).exists();
     let (end, latest) = end_and_latest(disk, run)?;
     // A run that has gone on since its end, or back before it, has other logs.
     let end = end.filter(|end| latest.as_ref().is_none_or(|latest| latest.step() == end.step));
     match (end, latest) {
-        (Some(end), _) => Ok(end.logs.get(name).copied()),
-        (None, Some(latest)) => latest.log(name).map(Some),
+        (Some(end), _) => Ok(end.logs.get(name).map(|held| (*held, is_done))),
+        (None, Some(latest)) => Ok(Some((latest.log(name)?, false))),
         (None, None) => Ok(None),
     }
 }

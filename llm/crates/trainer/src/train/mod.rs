@@ -101,11 +101,13 @@ pub fn train_on(
         try_reward_program(&session.config, &session.problems, &session.tokens)?;
         session.connect(directory)?;
     }
-    // The last thing before the run is continued: what is refused changes no run.
+    let asked = (&session.problems, &session.tokens, &session.shape);
+    // The last thing before the run is continued, and after it was opened as it is: what is refused changes no run.
     if grows {
+        let stored = Config::read(&directory.join(run::CONFIG))?;
+        drop(Position::open(&stored, directory, command, asked)?);
         RunDir::extend(directory, &config).map_err(TrainError::Open)?;
     }
-    let asked = (&session.problems, &session.tokens, &session.shape);
     let position = Position::open(&config, directory, command, asked)?;
     let parameters = position.weights(parameters, &session.shape)?;
     if let Some(summary) = position.finished(&config) {

@@ -108,7 +108,7 @@ impl RowContent {
 }
 
 /// Words that data sets write in place of an answer that is unknown, or that no comparison can decide.
-const NO_ANSWER: [&str; 5] = ["notfound", "not found", "proof", "n/a", "nan"];
+const NO_ANSWER: [&str; 8] = ["notfound", "not found", "proof", "n/a", "nan", "null", "unknown", "tbd"];
 
 fn is_list(value: &RawValue) -> bool {
     value.get().starts_with('[')

@@ -157,7 +157,8 @@ impl ChatTemplate {
         match args.keys().find(|name| !read.contains(name)) {
             Some(name) => {
                 let hint = did_you_mean(name, read.iter().map(String::as_str));
-                Err(format!("the template does not read `{name}`{hint}; it reads {}", read.join(", ")))
+                let all = if read.is_empty() { "no arguments".to_owned() } else { read.join(", ") };
+                Err(format!("the template does not read `{name}`{hint}; it reads {all}"))
             }
             None => Ok(ChatTemplate { args, ..self.clone() }),
         }

@@ -65,6 +65,14 @@ pub enum PromptError {
         "template `{name}`: leaves out the turn of the {role} that a row has; give that turn a role that the template writes, or choose another template"
     )]
     LostTurn { name: String, role: String },
+    /// A problem that is not in its prompt.
+    #[error(
+        "template `{0}`: leaves out the problem; write the `content` of the last of `messages`, the list that a chat template reads"
+    )]
+    NoProblem(String),
+    /// Solved examples that are not in the prompt.
+    #[error("template `{0}`: leaves out the solved examples; write all `messages`, or ask without --shots")]
+    NoSolved(String),
     /// Two system prompts.
     #[error(
         "template `{0}`: has a system prompt, and the row another; leave out task.system (--system), or the row's"
@@ -207,8 +215,11 @@ impl Template {
             template.solved = template.solved.into_iter().map(SolvedExample::without_blank_lines).collect();
             template.stop.push(BLANK_LINES.to_owned());
         }
-        template.prompt("What is $1+1$?")?;
-        Ok(template)
+        let prompt = template.prompt("What is $1+1$?")?;
+        match template.solved.iter().find(|example| !prompt.text.contains(example.problem.trim())) {
+            Some(_) => Err(PromptError::NoSolved(template.name)),
+            None => Ok(template),
+        }
     }
 
     /// The prompt of a problem after the turns of its conversation.
@@ -272,9 +283,13 @@ impl Template {
                 let system = self.system.as_deref().map(|text| Message::new("system", text));
                 let messages: Vec<Message> = system.into_iter().chain(turns.iter().cloned()).collect();
                 let text = chat.render(&messages, true)?;
-                match self.system.as_deref().is_none_or(|system| text.contains(system.trim())) {
-                    true => Ok(RenderedPrompt { text, special_tokens: false }),
-                    false => Err(PromptError::NoSystem(self.name.clone())),
+                let is_lost = |content: &str| !text.contains(content.trim());
+                match (self.system.as_deref(), turns.last()) {
+                    (Some(system), _) if is_lost(system) => Err(PromptError::NoSystem(self.name.clone())),
+                    (_, Some(asked)) if is_lost(&asked.content) => {
+                        Err(PromptError::NoProblem(self.name.clone()))
+                    }
+                    _ => Ok(RenderedPrompt { text, special_tokens: false }),
                 }
             }
         }

@@ -311,9 +311,17 @@ fn parse(bytes: &[u8]) -> Result<Tokenizer, String> {
     if bytes.starts_with(b"version https://git-lfs") {
         return Err("a pointer of Git LFS; fetch the file with `git lfs pull`".to_owned());
     }
-    let mut tokenizer = Tokenizer::from_bytes(bytes).map_err(|e| e.to_string())?;
-    let fields: BTreeMap<String, &RawValue> = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
-    for (name, value) in fields {
+    let fields = || serde_json::from_slice::<BTreeMap<String, &RawValue>>(bytes);
+    // The library names no field that it does not know.
+    let unknown = || {
+        fields().ok()?.into_keys().find_map(|name| match known::TOKENIZER_FIELDS.fate(&name) {
+            FieldUse::Only(_, reason) => Some(format!("`{name}` is {reason}")),
+            _ => None,
+        })
+    };
+    let mut tokenizer =
+        Tokenizer::from_bytes(bytes).map_err(|e| unknown().unwrap_or_else(|| e.to_string()))?;
+    for (name, value) in fields().map_err(|e| e.to_string())? {
         if let FieldUse::Only(_, reason) = known::TOKENIZER_FIELDS.fate(&name)
             && !["null", "false", "[]", "{}"].contains(&value.get())
         {
