@@ -111,7 +111,7 @@ fn scores_are_those_of_a_softmax_written_out_and_of_the_sampler_to_the_bit() {
     let place = Place::new();
     let (model, tokens) = (place.model("model"), ModelTokenizer::tiny());
     let prompt = tokens.prompt("3 + 4").unwrap().ids().to_vec();
-    let sampling = SamplingParams { max_new_tokens: 9, min_new_tokens: 0, temperature: 0.7 };
+    let sampling = SamplingParams::new(9, 0.7);
     let address = |_, _| Address::new(5, Purpose::Rollout);
     let sampled =
         model.generate(&SamplingRequest::new(&[&prompt], 1, tokens.eos(), sampling, &address)).unwrap();

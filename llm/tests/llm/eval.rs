@@ -60,7 +60,7 @@ fn greedy_answers_are_those_of_the_decoder_and_graded_equally() {
     let TaskSource::Embedded(task) = config.task else { panic!("the preset tiny is embedded") };
     let problems = task.distinct(0, Split::Test, 40);
     assert_eq!(found.len(), 40);
-    let sampling = SamplingParams { max_new_tokens: 12, min_new_tokens: 0, temperature: 0.0 };
+    let sampling = SamplingParams::new(12, 0.0);
     for (problem, completion) in problems.iter().zip(&found) {
         let prompt = tokens.prompt(&problem.prompt).unwrap();
         let address = |_, _| Address::new(0, Purpose::Evaluation);

@@ -81,7 +81,7 @@ fn responses(run: &Path, problems: &[Problem]) -> Vec<String> {
     let shape = model::ModelConfig::load(checkpoint.path()).unwrap();
     let model = Decoder::new(shape.clone(), weights::load(checkpoint.path(), &shape).unwrap()).unwrap();
     let tokens = ModelTokenizer::load(checkpoint.path()).unwrap();
-    let sampling = SamplingParams { max_new_tokens: 12, min_new_tokens: 0, temperature: 0.0 };
+    let sampling = SamplingParams::new(12, 0.0);
     let address = |_, _| Address::new(0, Purpose::Evaluation);
     let one = |problem: &Problem| {
         let prompt = problem.encode(&tokens).unwrap();

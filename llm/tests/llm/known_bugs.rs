@@ -215,7 +215,7 @@ fn a_response_depends_on_seed_step_prompt_and_place_in_its_group_alone() {
 #[test]
 fn an_evaluation_is_the_same_every_time_and_has_an_interval() {
     let (model, tokens) = (decoder(&shape()), ModelTokenizer::tiny());
-    let sampling = SamplingParams { max_new_tokens: 8, min_new_tokens: 0, temperature: 1.0 };
+    let sampling = SamplingParams::new(8, 1.0);
     let in_slots = |seed, slots| {
         let problems = Task::Addition.distinct(seed, Split::Test, 30);
         let answers = eval::evaluate(

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use grpo_lambda_decoder::generate::{
-    RolloutError, SampledResponse, Sampler, SamplingParams, SamplingRequest,
-};
+use grpo_lambda_decoder::generate::{Responses, SampledResponse, Sampler, SamplingParams, SamplingRequest};
 use grpo_lambda_grade::Prediction;
 use grpo_lambda_trainer::config::Config;
 use grpo_lambda_trainer::eval::benchmark::Benchmark;
@@ -123,7 +121,7 @@ fn answers_are_read_and_compared_as_the_task_says() {
 struct Says(SampledResponse);
 
 impl Sampler for Says {
-    fn generate(&self, request: &SamplingRequest<'_>) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
+    fn generate(&self, request: &SamplingRequest<'_>) -> Responses {
         Ok(request.prompts.iter().map(|_| vec![self.0.clone(); request.group]).collect())
     }
 }
@@ -149,7 +147,7 @@ fn a_response_has_one_verdict_in_training_and_in_evaluation() {
     assert_eq!(reward, Some(1.0), "{:?}", prompt.problem);
     let model = Says(said.clone());
     let problems = session.problems.distinct(Split::Test, 9).unwrap();
-    let sampling = SamplingParams { max_new_tokens: 60, min_new_tokens: 0, temperature: 0.0 };
+    let sampling = SamplingParams::new(60, 0.0);
     let stops = Stops::new(&tokens, &[]);
     let held_out = evaluate(&model, &stops, (&problems, 0), (sampling, 1), &|_, _| ()).unwrap();
     let benchmark = Benchmark::of_rows("rows", session.problems.rows(Split::Test, 9).unwrap());

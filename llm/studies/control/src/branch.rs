@@ -25,7 +25,7 @@ use serde::de::DeserializeOwned;
 use super::chain::run::{Start, configured};
 use super::chain::setup::Setup as Chain;
 use super::course::Course;
-use super::lab::{Lab, LabError, ProtocolError};
+use super::lab::{Lab, LabError, ProtocolError, Result};
 use super::trials::complete;
 pub use noise::noise;
 
@@ -159,7 +159,7 @@ fn read_others(path: &Path, study: &Study<Setup>) -> Result<Study<Chain>, Protoc
 }
 
 /// Reads the protocol and opens every method on both tasks.
-fn read(path: &Path) -> Result<Branch, LabError> {
+fn read(path: &Path) -> Result<Branch> {
     let study: Study<Setup> = read_study(path, "branch.toml")?;
     let mut chain = read_others(path, &study)?;
     (chain.methods, chain.seeds) = (study.methods.clone(), study.seeds.clone());
@@ -177,7 +177,7 @@ fn read(path: &Path) -> Result<Branch, LabError> {
 ///
 /// # Errors
 /// [`LabError`] for a protocol that cannot be followed, a file of other results, or a run that fails.
-pub fn run(protocol: &Path, task: Task, file: &Path) -> Result<(), LabError> {
+pub fn run(protocol: &Path, task: Task, file: &Path) -> Result<()> {
     let branch = read(protocol)?;
     let words = named("branch", protocol, task, "FILE", branch.study.version);
     branch.go_on(task, (&words, file)).map(drop)
@@ -190,7 +190,7 @@ fn named(command: &str, protocol: &Path, task: Task, rest: &str, version: u32) -
 }
 
 impl Branch {
-    fn go_on(&self, task: Task, to: (&str, &Path)) -> Result<Vec<Trial>, LabError> {
+    fn go_on(&self, task: Task, to: (&str, &Path)) -> Result<Vec<Trial>> {
         match task {
             Task::Addition => {
                 let mut study = self.study.clone();
@@ -208,7 +208,7 @@ impl Branch {
     }
 
     /// A run on addition.
-    fn add(&self, lab: &Lab, (method, budget): (&Method, f64), rate: f64) -> Result<Trial, LabError> {
+    fn add(&self, lab: &Lab, (method, budget): (&Method, f64), rate: f64) -> Result<Trial> {
         let seed = lab.session.config.seed;
         let session = self.session(Task::Addition, method, seed)?;
         let (rl, own) = (&session.config.rl, &self.study.setup.addition);
@@ -231,14 +231,14 @@ impl Branch {
     }
 
     /// The settings of a method's steps on CHAIN: those of the start, with the sampler and the critic of the method.
-    fn on_chain(&self, start: &Start<'_>, method: &Method) -> Result<StepSettings, LabError> {
+    fn on_chain(&self, start: &Start<'_>, method: &Method) -> Result<StepSettings> {
         let StepSettings { branching, completions, critic, .. } =
             self.session(Task::Chain, method, start.settings.seed)?.settings;
         Ok(StepSettings { branching, completions, critic, ..start.settings_of(&configured(method)) })
     }
 
     /// The session of a method in `llm-train`; of CHAIN's, only the sampler and the critic are used.
-    fn session(&self, task: Task, method: &Method, seed: u64) -> Result<Session<'static>, LabError> {
+    fn session(&self, task: Task, method: &Method, seed: u64) -> Result<Session<'static>> {
         let config = Lab::config(seed, [&self.settings(task, method), &self.overrides])?;
         let refused = |why: String| Err(ConfigError::Conflict(why).into());
         if let Some(kind) =

@@ -9,7 +9,7 @@ use grpo_lambda_trainer::step::engine::CpuEngine;
 use grpo_lambda_trainer::step::{Rollout, StepContext, TrainingPrompt};
 use grpo_lambda_trials::{End, Point, Trial};
 
-use super::lab::LabError;
+use super::lab::Result;
 
 /// A method on a task, from a start up to a budget of sampled tokens.
 pub(crate) struct Course<'a> {
@@ -23,11 +23,11 @@ pub(crate) struct Course<'a> {
     pub(crate) shape: ScheduleShape,
     pub(crate) warmup: u64,
     /// The prompts of a step.
-    pub(crate) prompts: &'a dyn Fn(u64) -> Result<Vec<TrainingPrompt>, LabError>,
+    pub(crate) prompts: &'a dyn Fn(u64) -> Result<Vec<TrainingPrompt>>,
     /// Adds to a rollout what the task tells the method besides rewards.
-    pub(crate) credit: &'a dyn Fn(&CpuEngine, &mut Rollout) -> Result<(), LabError>,
+    pub(crate) credit: &'a dyn Fn(&CpuEngine, &mut Rollout) -> Result<()>,
     /// The held-out accuracy after so many steps.
-    pub(crate) exam: &'a dyn Fn(&mut CpuEngine, u64) -> Result<f64, LabError>,
+    pub(crate) exam: &'a dyn Fn(&mut CpuEngine, u64) -> Result<f64>,
 }
 
 impl Course<'_> {
@@ -38,7 +38,7 @@ impl Course<'_> {
         engine: &mut CpuEngine,
         mut trial: Trial,
         mut watch: impl FnMut(u64, &CpuEngine),
-    ) -> Result<Trial, LabError> {
+    ) -> Result<Trial> {
         let began = Instant::now();
         let fall = Schedule { peak: trial.rate, warmup: 0, steps: self.budget as u64, shape: self.shape };
         let point = |tokens: u64, accuracy| Point { tokens: tokens as f64, accuracy };

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use grpo_lambda_stats::table::Cell;
 
-use super::lab::LabError;
+use super::lab::{LabError, Result};
 use super::store::Results;
 
 /// Work that gives rows of these keys.
@@ -30,10 +30,10 @@ pub(crate) fn fill<W, S>(
     results: &Results,
     seeds: &[u64],
     jobs: impl Fn(u64) -> Vec<Job<W>> + Sync,
-    start: impl Fn(u64) -> Result<S, LabError> + Sync,
-    run: impl Fn(&S, &W) -> Result<Vec<Vec<Cell>>, LabError> + Sync,
-) -> Result<(), LabError> {
-    let of_seed = |seed: u64| -> Result<(), LabError> {
+    start: impl Fn(u64) -> Result<S> + Sync,
+    run: impl Fn(&S, &W) -> Result<Vec<Vec<Cell>>> + Sync,
+) -> Result<()> {
+    let of_seed = |seed: u64| -> Result<()> {
         let mut left = jobs(seed);
         left.retain(|job| !job.keys.iter().all(|key| results.has(key)));
         if left.is_empty() {
@@ -48,7 +48,7 @@ pub(crate) fn fill<W, S>(
         Ok(())
     };
     let (next, stopped) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let work = || -> Result<(), LabError> {
+    let work = || -> Result<()> {
         while !stopped.load(Ordering::Relaxed) {
             let Some(seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
             of_seed(*seed).inspect_err(|_| stopped.store(true, Ordering::Relaxed))?;

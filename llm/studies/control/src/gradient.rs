@@ -4,7 +4,7 @@ use grpo_lambda_decoder::model::ForwardOptions;
 use grpo_lambda_trainer::step::engine::{CpuEngine, Engine};
 use grpo_lambda_trainer::step::micro_batch::Batch;
 
-use super::lab::LabError;
+use super::lab::Result;
 
 /// `Σ_i Σ_k pull_ik ∇log π_ik` of a batch, with respect to all parameters in their order.
 pub(crate) fn pulled(
@@ -13,7 +13,7 @@ pub(crate) fn pulled(
     pull: &[Vec<f64>],
     options: ForwardOptions,
     micro_batch_tokens: usize,
-) -> Result<Vec<f32>, LabError> {
+) -> Result<Vec<f32>> {
     engine.gradients().clear();
     for part in batch.parts(micro_batch_tokens) {
         let (_, tape) = engine.forward(&batch.rows(part.clone()), options)?;

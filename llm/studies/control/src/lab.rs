@@ -73,6 +73,9 @@ impl ProtocolError {
     }
 }
 
+/// The result of a part of a study.
+pub type Result<T, E = LabError> = std::result::Result<T, E>;
+
 impl From<TrainError> for LabError {
     fn from(e: TrainError) -> Self {
         LabError::Train(Box::new(e))
@@ -94,7 +97,7 @@ pub(crate) struct Lab {
 
 impl Lab {
     /// The laboratory of a seed, with overrides of its settings, trained by imitation.
-    pub(crate) fn of_seed(seed: u64, overrides: &[String]) -> Result<Lab, LabError> {
+    pub(crate) fn of_seed(seed: u64, overrides: &[String]) -> Result<Lab> {
         let config = Lab::config(seed, [overrides, &[]])?;
         let (session, parameters) = Session::open_on(ComputeDevice::Cpu, &Local, &config, true)?;
         let model = Decoder::new(session.shape.clone(), parameters)?;
@@ -113,7 +116,7 @@ impl Lab {
     }
 
     /// An engine at the start weights, with a critic where there is one.
-    pub(crate) fn engine(&self, critic: bool) -> Result<CpuEngine, LabError> {
+    pub(crate) fn engine(&self, critic: bool) -> Result<CpuEngine> {
         let own = self.session.config.rl_optimiser();
         let model = Decoder::new(self.start.config().clone(), self.start.parameters().clone())?;
         let critic = critic.then(|| own.clone());
@@ -121,12 +124,12 @@ impl Lab {
     }
 
     /// The share of all problems, at most a hundred, that the weights of an engine solve greedily.
-    pub(crate) fn accuracy(&self, engine: &CpuEngine) -> Result<f64, LabError> {
+    pub(crate) fn accuracy(&self, engine: &CpuEngine) -> Result<f64> {
         let Session { config, problems, rewards, .. } = &self.session;
         let stops = &rewards.stops;
         let problems = problems.distinct(Split::Test, 100)?;
         let max_new_tokens = config.rl.max_new_tokens;
-        let greedy = SamplingParams { max_new_tokens, min_new_tokens: 0, temperature: 0.0 };
+        let greedy = SamplingParams::new(max_new_tokens, 0.0);
         let found = evaluate(engine, stops, (&problems, config.seed), (greedy, EVAL_BATCH), &|_, _| ());
         let found = found.map_err(|e| match e {
             EvalError::Rollout(e) => LabError::Rollout(e),

@@ -23,4 +23,4 @@ mod lab;
 mod store;
 mod trials;
 
-pub use lab::LabError;
+pub use lab::{LabError, Result};

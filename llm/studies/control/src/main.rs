@@ -8,7 +8,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use grpo_lambda_control::{LabError, branch, chain};
+use grpo_lambda_control::{Result, branch, chain};
 
 const USAGE: &str = "usage: grpo-lambda-control chain FILE, or branch PROTOCOL addition|chain FILE, \
                      or noise PROTOCOL addition|chain FILE SEEDS, or quality FILE CHAIN_FILE SEEDS";
@@ -37,7 +37,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn ended(done: Result<(), LabError>) -> ExitCode {
+fn ended(done: Result<()>) -> ExitCode {
     done.map_or_else(|e| refused(&e.to_string()), |()| ExitCode::SUCCESS)
 }
 

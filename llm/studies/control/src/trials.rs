@@ -7,7 +7,7 @@ use grpo_lambda_trainer::run::progress::say;
 use grpo_lambda_trials::{Method, Rows, Stage, Study, Trial};
 
 use super::fill::{Job, fill};
-use super::lab::LabError;
+use super::lab::{LabError, Result};
 use super::store::{Results, cells_of};
 
 /// Runs what is missing in `path`, whose rows belong to the command `words`: first the selection runs, then the
@@ -15,9 +15,9 @@ use super::store::{Results, cells_of};
 pub(crate) fn complete<S: Sync, T>(
     study: &Study<S>,
     (words, path): (&str, &Path),
-    start: impl Fn(u64) -> Result<T, LabError> + Sync,
-    run: impl Fn(&T, &Method, f64) -> Result<Trial, LabError> + Sync,
-) -> Result<Vec<Trial>, LabError> {
+    start: impl Fn(u64) -> Result<T> + Sync,
+    run: impl Fn(&T, &Method, f64) -> Result<Trial> + Sync,
+) -> Result<Vec<Trial>> {
     let results = Results::open::<Trial>(path, words, Trial::KEYS)?;
     let fill_stage = |stage, seeds: &[u64], rates: &(dyn Fn(&Method) -> Vec<f64> + Sync)| {
         let jobs = |seed| {
@@ -46,12 +46,7 @@ pub(crate) fn complete<S: Sync, T>(
 }
 
 /// The rate that the selection runs choose for a method.
-pub(crate) fn rate<S>(
-    study: &Study<S>,
-    path: &Path,
-    results: &Results,
-    method: &Method,
-) -> Result<f64, LabError> {
+pub(crate) fn rate<S>(study: &Study<S>, path: &Path, results: &Results, method: &Method) -> Result<f64> {
     let chosen = Rows { study, trials: &results.rows::<Trial>()? }.chosen(&method.name);
     chosen.ok_or_else(|| LabError::NoRate { file: path.display().to_string(), method: method.name.clone() })
 }

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::{DecodeBackend, RolloutError, SampledResponse, Sampler, SamplingRequest};
+use super::{DecodeBackend, Responses, RolloutError, Sampler, SamplingRequest};
 use crate::model::check_tokens;
 use crate::model::ops::parallel;
 use crate::model::{Decoder, Decoding, NextTokens, RowId};
 
 impl Sampler for Decoder<f32> {
-    fn generate(&self, request: &SamplingRequest<'_>) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
+    fn generate(&self, request: &SamplingRequest<'_>) -> Responses {
         request.check(self.config().max_position_embeddings)?;
         for (prompt, ids) in request.prompts.iter().enumerate() {
             check_tokens(prompt, ids, self.config())?;
@@ -108,7 +108,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::generate::{SamplingParams, StoppingCriteria};
+    use crate::generate::{SampledResponse, SamplingParams, StoppingCriteria};
     use crate::model::ops::attention::PAGE;
     use crate::model::{Architecture::Qwen2, ModelShape, weights};
     use crate::rng::{Address, Purpose};
@@ -177,7 +177,7 @@ mod tests {
         let model = Decoder::new(config.clone(), weights::initialise(&config, 4, 0.3)).unwrap();
         let address =
             |p: usize, r: usize| Address::new(5, Purpose::Rollout).prompt(p as u64).response(r as u64);
-        let sampling = SamplingParams { max_new_tokens: 40, min_new_tokens: 0, temperature: 1.0 };
+        let sampling = SamplingParams::new(40, 1.0);
         let prompts = [&[9u32; 33][..], &[4, 8], &[7; 64]];
         // Enough rows for each thread, responses that end early, and a part that is smaller than the others.
         let request = SamplingRequest::new(&prompts, 11, &EOS, sampling, &address);
@@ -202,7 +202,7 @@ mod tests {
         let prompts: Vec<&[u32]> = prompts.iter().map(Vec::as_slice).collect();
         let address =
             |p: usize, r: usize| Address::new(5, Purpose::Rollout).prompt(p as u64).response(r as u64);
-        let sampling = SamplingParams { max_new_tokens: 9, min_new_tokens: 0, temperature: 1.0 };
+        let sampling = SamplingParams::new(9, 1.0);
         let request = SamplingRequest::new(&prompts, 2, &[], sampling, &address);
         let (together, bytes) = decoded(&model, &request);
         // One at a time has nothing to share.
@@ -225,7 +225,7 @@ mod tests {
     fn a_queue_takes_the_pages_of_its_slots_and_a_late_prompt_is_refused_before_anything_starts() {
         let model = model();
         let address = |p: usize, _: usize| Address::new(5, Purpose::Rollout).prompt(p as u64);
-        let sampling = SamplingParams { max_new_tokens: 70, min_new_tokens: 0, temperature: 1.0 };
+        let sampling = SamplingParams::new(70, 1.0);
         let prompts: [[u32; 33]; 6] = std::array::from_fn(|i| [i as u32; 33]);
         let prompts = prompts.each_ref().map(|prompt| &prompt[..]);
         let request =

@@ -39,6 +39,13 @@ pub struct SamplingParams {
     pub temperature: f64,
 }
 
+impl SamplingParams {
+    /// Responses of at most so many tokens, which may end at any of them.
+    pub fn new(max_new_tokens: usize, temperature: f64) -> Self {
+        SamplingParams { max_new_tokens, min_new_tokens: 0, temperature }
+    }
+}
+
 /// A sampled response.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SampledResponse {
@@ -191,13 +198,16 @@ struct Next<'a> {
 /// A token that was drawn, its log-probability, and what is left of its response's code.
 type Drawn = (usize, f64, Option<Code>);
 
+/// The responses to each prompt of a request, in order.
+pub type Responses = Result<Vec<Vec<SampledResponse>>, RolloutError>;
+
 /// A model that generates responses.
 pub trait Sampler {
     /// Generates the responses, by prompt.
     ///
     /// # Errors
     /// [`RolloutError`].
-    fn generate(&self, request: &SamplingRequest<'_>) -> Result<Vec<Vec<SampledResponse>>, RolloutError>;
+    fn generate(&self, request: &SamplingRequest<'_>) -> Responses;
 }
 
 /// Decodes the responses of a rollout; response `r` to prompt `p` has the index `p * group + r`.
@@ -266,7 +276,7 @@ impl SamplingRequest<'_> {
     }
 
     /// Samples tokens until every response is finished.
-    pub fn run(&self, decode: &mut impl DecodeBackend) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
+    pub fn run(&self, decode: &mut impl DecodeBackend) -> Responses {
         let mut out = vec![vec![SampledResponse::default(); self.group]; self.prompts.len()];
         let mut codes: Vec<Option<Code>> = vec![None; self.responses()];
         let mut slots = Slots::new(self.responses(), self.slots);

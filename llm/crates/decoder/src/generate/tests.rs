@@ -40,7 +40,7 @@ fn address(prompt: usize, response: usize) -> Address {
 }
 
 fn request<'a>(prompts: &'a [&'a [u32]], group: usize, most: usize, temperature: f64) -> SamplingRequest<'a> {
-    let sampling = SamplingParams { max_new_tokens: most, min_new_tokens: 0, temperature };
+    let sampling = SamplingParams::new(most, temperature);
     SamplingRequest::new(prompts, group, &[2], sampling, &address)
 }
 

@@ -147,7 +147,7 @@ fn decoding_step_by_step_gives_the_log_probs_of_teacher_forcing_bit_for_bit() {
 fn a_truncated_sampler_reports_the_log_probability_among_what_it_kept() {
     let (model, temperature) = (model(), 0.7);
     let prompts: [&[u32]; 2] = [&[5, 17, 3], &[60, 2]];
-    let sampling = SamplingParams { max_new_tokens: 12, min_new_tokens: 0, temperature };
+    let sampling = SamplingParams::new(12, temperature);
     let address = |prompt: usize, response: usize| {
         Address::new(8, Purpose::Rollout).prompt(prompt as u64).response(response as u64)
     };

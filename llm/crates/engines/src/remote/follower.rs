@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
-use grpo_lambda_decoder::generate::{RolloutError, SampledResponse, SamplingRequest};
+use grpo_lambda_decoder::generate::{Responses, SamplingRequest};
 use grpo_lambda_decoder::model::{ForwardOptions, Rows};
 
 use super::answer::Ask;
@@ -98,11 +98,7 @@ impl ServerFollower {
 }
 
 impl WeightFollower for ServerFollower {
-    fn generate(
-        &self,
-        engine: &dyn Engine,
-        request: &SamplingRequest<'_>,
-    ) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
+    fn generate(&self, engine: &dyn Engine, request: &SamplingRequest<'_>) -> Responses {
         let context = engine.shape().max_position_embeddings;
         let attempt = |asks: &[Ask<'_>], answers: &Answers| self.attempt(engine, request, asks, answers);
         self.server.responses(request, context, &attempt)

@@ -2,7 +2,7 @@
 
 use std::borrow::Borrow;
 
-use grpo_lambda_decoder::generate::{RolloutError, SampledResponse, Sampler, SamplingRequest};
+use grpo_lambda_decoder::generate::{Responses, RolloutError, Sampler, SamplingRequest};
 use grpo_lambda_decoder::model::{Decoder, Error, ForwardOptions, Rows};
 
 use super::answer::Probe;
@@ -36,7 +36,7 @@ impl Server {
         request: &SamplingRequest<'_>,
         own_context: usize,
         attempt: &Asking<'_>,
-    ) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
+    ) -> Responses {
         request.check(own_context)?;
         if let Some(theirs) = self.vllm.context {
             request.check(theirs).map_err(of_server)?;
@@ -98,7 +98,7 @@ impl<D: Borrow<Decoder<f32>>> RemoteSampler<D> {
 }
 
 impl<D: Borrow<Decoder<f32>>> Sampler for RemoteSampler<D> {
-    fn generate(&self, request: &SamplingRequest<'_>) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
+    fn generate(&self, request: &SamplingRequest<'_>) -> Responses {
         let own: &Decoder<f32> = self.own.borrow();
         let score = |rows: &Rows, options: ForwardOptions| Ok::<_, Error>(own.score(rows, options)?.logps);
         self.server.responses(request, own.config().max_position_embeddings, &|asks, answers| {

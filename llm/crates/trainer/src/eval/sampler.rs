@@ -51,11 +51,7 @@ impl BenchmarkSampler<'_> {
         let ids: Vec<&[u32]> = fits.iter().map(|&i| prompts[i].ids()).collect();
         let limits: Vec<usize> = fits.iter().map(|&i| self.response_budget(&prompts[i])).collect();
         let s = self.settings;
-        let sampling = SamplingParams {
-            max_new_tokens: s.max_new_tokens,
-            min_new_tokens: 0,
-            temperature: s.temperature,
-        };
+        let sampling = SamplingParams::new(s.max_new_tokens, s.temperature);
         let stopping = StoppingCriteria { max_lengths: &limits, complete: self.stops.test() };
         // Benchmarks share no random numbers.
         let base = Address::new(s.seed, Purpose::Evaluation).step(benchmark.rng_prompt());

@@ -5,15 +5,11 @@ use std::path::Path;
 use grpo_lambda_decoder::disk::Disk;
 
 use super::checkpoints::{self, DamagedCheckpoint};
-use super::{LOGS, RunError, SUMMARY, marks};
+use super::{LOGS, Result, RunError, SUMMARY, marks};
 use crate::config::Config;
 
 /// Refuses a run of which nothing is left under `checkpoints` although it once wrote one.
-pub(super) fn refuse_without_checkpoints(
-    disk: &Disk,
-    run: &Path,
-    configs: [&Config; 2],
-) -> Result<(), RunError> {
+pub(super) fn refuse_without_checkpoints(disk: &Disk, run: &Path, configs: [&Config; 2]) -> Result<()> {
     let listed = checkpoints::list(disk, &run.join("checkpoints"), None)?;
     let is_any = !listed.complete.is_empty() || listed.damaged.iter().any(DamagedCheckpoint::was_one);
     if is_any || checkpoints::nameless(disk, run)?.is_some() {
@@ -31,7 +27,7 @@ pub(super) fn refuse_without_checkpoints(
 }
 
 /// A log with more rows than come before the first checkpoint: the supervised steps until it is due, and an evaluation.
-fn longer_log(disk: &Disk, run: &Path, configs: [&Config; 2]) -> Result<Option<&'static str>, RunError> {
+fn longer_log(disk: &Disk, run: &Path, configs: [&Config; 2]) -> Result<Option<&'static str>> {
     // The run may have begun with another number than it goes on with.
     let [then, now] = configs.map(|config| config.checkpoint.every.min(config.sft.steps) + 1);
     let most = then.max(now);
@@ -48,7 +44,7 @@ fn longer_log(disk: &Disk, run: &Path, configs: [&Config; 2]) -> Result<Option<&
 }
 
 /// Refuses a run that has only damaged checkpoints left.
-pub(super) fn refuse_damaged(run: &Path, damaged: &[DamagedCheckpoint]) -> Result<(), RunError> {
+pub(super) fn refuse_damaged(run: &Path, damaged: &[DamagedCheckpoint]) -> Result<()> {
     let Some(damaged) = damaged.iter().rev().find(|damaged| damaged.was_one()) else { return Ok(()) };
     let problem = format!(
         "damaged ({}), and there is no other checkpoint; restore it, or move {} away to begin this run again from step 0",

@@ -12,9 +12,9 @@ use grpo_lambda_decoder::disk::{Disk, DiskError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::RunError;
 use super::claim::RunId;
 use super::digest::{self, Digest};
+use super::{Result, RunError};
 
 pub const MANIFEST: &str = "manifest.json";
 
@@ -29,7 +29,7 @@ pub struct Manifest {
 
 impl Manifest {
     /// The manifest in a directory; `None` if there is none, or another program's.
-    fn read(disk: &Disk, directory: &Path) -> Result<Option<Manifest>, RunError> {
+    fn read(disk: &Disk, directory: &Path) -> Result<Option<Manifest>> {
         let path = directory.join(MANIFEST);
         let Some(bytes) = disk.read(&path)? else { return Ok(None) };
         let is_sealed = |value: &Value| ["content", "crc32c"].iter().any(|field| value.get(field).is_some());
@@ -61,7 +61,7 @@ impl Checkpoint {
     ///
     /// # Errors
     /// [`RunError`] if the manifest cannot be read, or is not as it was written.
-    pub(super) fn around(disk: &Disk, directory: &Path) -> Result<Option<Checkpoint>, RunError> {
+    pub(super) fn around(disk: &Disk, directory: &Path) -> Result<Option<Checkpoint>> {
         let real = directory.canonicalize();
         let real = real.map_err(|source| DiskError { action: "open", path: directory.to_owned(), source })?;
         if let Some(manifest) = Manifest::read(disk, directory)? {
@@ -116,7 +116,7 @@ impl Checkpoint {
     ///
     /// # Errors
     /// [`RunError`] if it is not in the checkpoint, cannot be read, or has changed since.
-    pub fn read(&self, name: &str) -> Result<Vec<u8>, RunError> {
+    pub fn read(&self, name: &str) -> Result<Vec<u8>> {
         let path = self.path.join(name);
         let damaged = |problem: String| RunError::Damaged { path: path.clone(), problem };
         let entry =
@@ -132,7 +132,7 @@ impl Checkpoint {
     ///
     /// # Errors
     /// [`RunError`] for the first that is missing, cannot be read, or has changed since.
-    pub fn verify(&self) -> Result<(), RunError> {
+    pub fn verify(&self) -> Result<()> {
         self.manifest.files.iter().try_for_each(|(name, entry)| {
             let path = self.path.join(name);
             match Digest::of_file(&self.disk, &path)? {
@@ -147,7 +147,7 @@ impl Checkpoint {
     ///
     /// # Errors
     /// [`RunError::Damaged`] where the manifest does not list it.
-    pub(super) fn log(&self, name: &str) -> Result<Digest, RunError> {
+    pub(super) fn log(&self, name: &str) -> Result<Digest> {
         let path = self.path.join(MANIFEST);
         let problem = || format!("logs.{name}: missing; must be the length and the checksum of the log");
         let found = self.manifest.logs.get(name).copied();
@@ -218,12 +218,7 @@ impl CheckpointWriter {
     }
 
     /// Writes the manifest, after which the checkpoint is complete.
-    pub fn complete(
-        self,
-        run: &RunId,
-        step: u64,
-        logs: BTreeMap<String, Digest>,
-    ) -> Result<Manifest, RunError> {
+    pub fn complete(self, run: &RunId, step: u64, logs: BTreeMap<String, Digest>) -> Result<Manifest> {
         let manifest = Manifest { run: run.clone(), step, files: self.files, logs };
         self.disk.write(&self.directory.join(MANIFEST), &digest::seal(&manifest))?;
         self.disk.sync_path(&self.directory)?;
@@ -241,7 +236,7 @@ impl CheckpointWriter {
     }
 
     /// Writes a file.
-    pub fn file(&mut self, name: &str, bytes: &[u8]) -> Result<(), RunError> {
+    pub fn file(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
         self.disk.write(&self.directory.join(name), bytes)?;
         self.files.insert(name.to_owned(), Digest::new(bytes));
         Ok(())
@@ -270,7 +265,7 @@ impl CheckpointWriter {
 
     /// Makes a file of another checkpoint part of this one without writing it again; `false` where it has none, or the file system
     /// gives no file a second name.
-    pub fn link(&mut self, from: &Checkpoint, name: &str) -> Result<bool, RunError> {
+    pub fn link(&mut self, from: &Checkpoint, name: &str) -> Result<bool> {
         let (Some(entry), path) = (from.manifest.files.get(name), self.directory.join(name)) else {
             return Ok(false);
         };
@@ -285,7 +280,7 @@ impl CheckpointWriter {
     }
 
     /// Makes a file that someone else wrote into [`CheckpointWriter::directory`] part of the checkpoint.
-    pub fn adopt(&mut self, name: &str) -> Result<(), RunError> {
+    pub fn adopt(&mut self, name: &str) -> Result<()> {
         let path = self.directory.join(name);
         let entry = Digest::of_file(&self.disk, &path)?
             .ok_or_else(|| RunError::Damaged { path: path.clone(), problem: "not written".to_owned() })?;

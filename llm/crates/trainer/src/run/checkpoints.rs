@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 
 use grpo_lambda_decoder::disk::{Disk, DiskError};
 
-use super::RunError;
 use super::checkpoint::{Checkpoint, CheckpointWriter, MANIFEST, Manifest};
 use super::claim::{self, RunId};
 use super::digest::Digest;
+use super::{Result, RunError};
 use crate::run::progress::say;
 
 pub(super) const COMPLETE: &str = "step-";
@@ -37,7 +37,7 @@ pub struct Checkpoints {
 
 impl Checkpoints {
     /// Opens the directory and removes what a killed process left incomplete.
-    pub fn open(disk: &Disk, run: &Path, id: &RunId, keep: usize) -> Result<Checkpoints, RunError> {
+    pub fn open(disk: &Disk, run: &Path, id: &RunId, keep: usize) -> Result<Checkpoints> {
         Self::open_with(disk, (run, id), keep, Disk::remove)
     }
 
@@ -46,7 +46,7 @@ impl Checkpoints {
         (run, id): (&Path, &RunId),
         keep: usize,
         removal: Removal,
-    ) -> Result<Checkpoints, RunError> {
+    ) -> Result<Checkpoints> {
         let directory = run.join("checkpoints");
         disk.create_directories(&directory)?;
         let (id, disk, reported) = (id.clone(), disk.clone(), BTreeSet::new());
@@ -56,7 +56,7 @@ impl Checkpoints {
     }
 
     /// Lists the checkpoints.
-    pub fn list(&self) -> Result<Listed, RunError> {
+    pub fn list(&self) -> Result<Listed> {
         list(&self.disk, &self.directory, Some(&self.id))
     }
 
@@ -91,7 +91,7 @@ impl Checkpoints {
     }
 
     /// Gives a written checkpoint its name, in one operation. The one that had it is removed afterwards, or gets it back.
-    fn publish(&mut self, step: u64, temporary: &Path, manifest: Manifest) -> Result<Checkpoint, RunError> {
+    fn publish(&mut self, step: u64, temporary: &Path, manifest: Manifest) -> Result<Checkpoint> {
         let path = self.directory.join(name(COMPLETE, step));
         let former = self.make_way(&path, step)?;
         self.disk.rename(temporary, &path).inspect_err(|_| {
@@ -109,7 +109,7 @@ impl Checkpoints {
 
     /// Frees the name of a checkpoint: a damaged one goes, and so does the one of a step that is done again after one was, by the name that is
     /// returned. A link or a file, which this program never makes, is not its to remove, nor is the checkpoint of another run.
-    fn make_way(&self, path: &Path, step: u64) -> Result<Option<PathBuf>, RunError> {
+    fn make_way(&self, path: &Path, step: u64) -> Result<Option<PathBuf>> {
         match std::fs::symlink_metadata(path) {
             Err(_) => Ok(None), // what else is wrong, the rename will tell
             Ok(found) if found.is_dir() && !self.is_foreign(path, step) => Ok(Some(self.put_aside(step)?)),
@@ -246,7 +246,7 @@ impl DamagedCheckpoint {
 
 impl Listed {
     /// Refuses checkpoints of other runs than `own`.
-    pub(super) fn refuse_foreign(&self, own: &RunId) -> Result<(), RunError> {
+    pub(super) fn refuse_foreign(&self, own: &RunId) -> Result<()> {
         let Some(foreign) = self.foreign.last() else { return Ok(()) };
         let problem = format!(
             "a checkpoint of another run ({}; this run is {own}); move it out of this directory, or begin with its weights in a run of their \
@@ -258,7 +258,7 @@ impl Listed {
 }
 
 /// The checkpoints in `directory`; without the number of a run all are taken for its own.
-pub(super) fn list(disk: &Disk, directory: &Path, id: Option<&RunId>) -> Result<Listed, RunError> {
+pub(super) fn list(disk: &Disk, directory: &Path, id: Option<&RunId>) -> Result<Listed> {
     let mut listed = Listed::default();
     for name in disk.list(directory)? {
         let Some(step) = step(COMPLETE, &name) else { continue };
@@ -275,7 +275,7 @@ pub(super) fn list(disk: &Disk, directory: &Path, id: Option<&RunId>) -> Result<
 }
 
 /// The newest checkpoint of the run at `run` and its name, if a process was killed after it had lost that and before another took it.
-pub(super) fn nameless(disk: &Disk, run: &Path) -> Result<Option<[PathBuf; 2]>, RunError> {
+pub(super) fn nameless(disk: &Disk, run: &Path) -> Result<Option<[PathBuf; 2]>> {
     let directory = run.join("checkpoints");
     let newest = list(disk, &directory, None)?.complete.last().map(Checkpoint::step);
     for found in disk.list(&directory)? {
@@ -290,7 +290,7 @@ pub(super) fn nameless(disk: &Disk, run: &Path) -> Result<Option<[PathBuf; 2]>, 
 }
 
 /// Gives it its name back.
-pub(super) fn put_back(disk: &Disk, run: &Path) -> Result<(), RunError> {
+pub(super) fn put_back(disk: &Disk, run: &Path) -> Result<()> {
     while let Some([aside, path]) = nameless(disk, run)? {
         disk.rename(&aside, &path)?;
     }
@@ -301,7 +301,7 @@ pub(super) fn put_back(disk: &Disk, run: &Path) -> Result<(), RunError> {
 ///
 /// # Errors
 /// [`RunError::Damaged`] where it was lost and there are checkpoints, which would all be those of another run.
-pub(super) fn id_of_run(disk: &Disk, run: &Path) -> Result<RunId, RunError> {
+pub(super) fn id_of_run(disk: &Disk, run: &Path) -> Result<RunId> {
     if let Some(id) = claim::read_id(disk, run)? {
         return Ok(id);
     }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use grpo_lambda_decoder::disk::{Disk, DiskError, TEMPORARY};
 use serde::{Deserialize, Serialize};
 
-use super::RunError;
+use super::{Result, RunError};
 
 /// The file that the process holds locked that works in a directory.
 pub const LOCK: &str = "lock";
@@ -41,7 +41,7 @@ pub(crate) fn look(disk: &Disk, path: &Path, mark: &str, others: &[&str]) -> Res
 }
 
 /// Takes the lock of the directory that `disk` is inside of; the system releases it when the process ends.
-pub(crate) fn lock(disk: &Disk, directory: &Path) -> Result<DirectoryLock, RunError> {
+pub(crate) fn lock(disk: &Disk, directory: &Path) -> Result<DirectoryLock> {
     let path = directory.join(LOCK);
     let io = |action| {
         let path = path.clone();
@@ -87,7 +87,7 @@ pub(crate) struct DirectoryLock {
 impl DirectoryLock {
     /// Refuses if the path now names another directory, or none: bytes written to a file without a name are lost without an error. Also if
     /// the lock was removed or replaced, which lets a second process in.
-    pub(crate) fn check(&self) -> Result<(), RunError> {
+    pub(crate) fn check(&self) -> Result<()> {
         let is_ours = match self.disk.is_in_place() {
             Ok(is_ours) => is_ours,
             Err(e) => !matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory),
@@ -127,7 +127,7 @@ impl RunId {
 ///
 /// # Errors
 /// If the file cannot be read, or holds something else.
-pub fn read_id(disk: &Disk, run: &Path) -> Result<Option<RunId>, RunError> {
+pub fn read_id(disk: &Disk, run: &Path) -> Result<Option<RunId>> {
     let path = run.join(ID);
     let Some(bytes) = disk.read(&path)? else { return Ok(None) };
     let text = String::from_utf8_lossy(&bytes).trim().to_owned();
@@ -140,6 +140,6 @@ pub fn read_id(disk: &Disk, run: &Path) -> Result<Option<RunId>, RunError> {
 }
 
 /// Gives a new run its number.
-pub(super) fn write_id(disk: &Disk, run: &Path) -> Result<(), RunError> {
+pub(super) fn write_id(disk: &Disk, run: &Path) -> Result<()> {
     Ok(disk.replace(&run.join(ID), format!("{}\n", RunId::random()).as_bytes())?)
 }

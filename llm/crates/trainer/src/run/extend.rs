@@ -4,7 +4,7 @@ use std::path::Path;
 
 use grpo_lambda_decoder::disk::Disk;
 
-use super::{CONFIG, Claim, RunDir, RunError, SUMMARY, lock};
+use super::{CONFIG, Claim, Result, RunDir, RunError, SUMMARY, lock};
 use crate::config::Config;
 use crate::config::schedule::{Schedule, ScheduleShape};
 
@@ -37,7 +37,7 @@ pub(super) fn refused(path: &Path, refusal: ExtendError) -> RunError {
 }
 
 /// The configuration of a run with the steps of `wanted`.
-pub(super) fn extended(path: &Path, stored: &Config, wanted: &Config) -> Result<Config, RunError> {
+pub(super) fn extended(path: &Path, stored: &Config, wanted: &Config) -> Result<Config> {
     let refused = |refusal| refused(path, refusal);
     more(["rl", "rl.steps"], &stored.rl.learning_rates(), &wanted.rl.learning_rates()).map_err(refused)?;
     if wanted.sft.steps > stored.sft.steps && stored.rl.steps > 0 {
@@ -69,7 +69,7 @@ impl RunDir {
     ///
     /// # Errors
     /// [`RunError`], of [`RunDir::claim`] among others: another process may have changed the run since.
-    pub fn extend(path: &Path, config: &Config) -> Result<(), RunError> {
+    pub fn extend(path: &Path, config: &Config) -> Result<()> {
         let disk = Disk::default().inside(path)?;
         let _lock = lock(&disk, path)?;
         let stored = Config::read(&path.join(CONFIG))?;

@@ -8,7 +8,7 @@ use grpo_lambda_decoder::disk::Disk;
 
 use super::checkpoint::Checkpoint;
 use super::checkpoints::{self, COMPLETE, DamagedCheckpoint, Listed};
-use super::{RunError, claim, marks};
+use super::{Result, RunError, claim, marks};
 
 /// A checkpoint that its run does not remove as long as this value lives.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub struct HeldCheckpoint {
 
 impl HeldCheckpoint {
     /// Checks every file of a checkpoint that is held by now.
-    fn new(checkpoint: Checkpoint, lock: Option<File>) -> Result<HeldCheckpoint, RunError> {
+    fn new(checkpoint: Checkpoint, lock: Option<File>) -> Result<HeldCheckpoint> {
         checkpoint.verify()?;
         Ok(HeldCheckpoint { checkpoint, _lock: lock })
     }
@@ -35,7 +35,7 @@ impl HeldCheckpoint {
 ///
 /// # Errors
 /// [`RunError`] for the first file that is missing, cannot be read, or has changed.
-pub fn hold_directory(directory: &Path) -> Result<Option<HeldCheckpoint>, RunError> {
+pub fn hold_directory(directory: &Path) -> Result<Option<HeldCheckpoint>> {
     let Some(checkpoint) = Checkpoint::around(&Disk::default(), directory)? else { return Ok(None) };
     let lock = checkpoint.lock_for_reading().unwrap_or_default();
     HeldCheckpoint::new(checkpoint, lock).map(Some)
@@ -46,7 +46,7 @@ const TRIES: usize = 200;
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// The latest complete checkpoint of the run at `path`, held, with every file as it was written.
-pub fn hold_latest(path: &Path) -> Result<Option<HeldCheckpoint>, RunError> {
+pub fn hold_latest(path: &Path) -> Result<Option<HeldCheckpoint>> {
     held(path, latest)
 }
 
@@ -54,14 +54,14 @@ pub fn hold_latest(path: &Path) -> Result<Option<HeldCheckpoint>, RunError> {
 ///
 /// # Errors
 /// [`RunError`] if the directory cannot be listed, or what names the checkpoint is damaged or names one that is not there.
-pub fn hold_best(path: &Path) -> Result<Option<HeldCheckpoint>, RunError> {
+pub fn hold_best(path: &Path) -> Result<Option<HeldCheckpoint>> {
     held(path, best)
 }
 
 /// Finds a checkpoint of a run.
-type Find = fn(&Path) -> Result<Option<Checkpoint>, RunError>;
+type Find = fn(&Path) -> Result<Option<Checkpoint>>;
 
-fn held(path: &Path, find: Find) -> Result<Option<HeldCheckpoint>, RunError> {
+fn held(path: &Path, find: Find) -> Result<Option<HeldCheckpoint>> {
     for _ in 0..TRIES {
         let Some(checkpoint) = find(path)? else { return Ok(None) };
         if let Ok(lock) = checkpoint.lock_for_reading() {
@@ -78,7 +78,7 @@ fn held(path: &Path, find: Find) -> Result<Option<HeldCheckpoint>, RunError> {
 /// # Errors
 /// [`RunError`] if the directory cannot be listed, when what names the checkpoint is damaged or names one that is not there, and for a
 /// checkpoint of another run.
-fn best(path: &Path) -> Result<Option<Checkpoint>, RunError> {
+fn best(path: &Path) -> Result<Option<Checkpoint>> {
     let (disk, mut before) = (Disk::default(), None);
     while let Some(best) = marks::read_best(&disk, path)? {
         let listed = list_of(&disk, path)?;
@@ -105,7 +105,7 @@ fn best(path: &Path) -> Result<Option<Checkpoint>, RunError> {
 }
 
 /// The checkpoints of the run at `path`, those of other runs refused.
-fn list_of(disk: &Disk, path: &Path) -> Result<Listed, RunError> {
+fn list_of(disk: &Disk, path: &Path) -> Result<Listed> {
     let id = claim::read_id(disk, path)?;
     let listed = checkpoints::list(disk, &path.join("checkpoints"), id.as_ref())?;
     if let Some(own) = &id {
@@ -119,7 +119,7 @@ fn list_of(disk: &Disk, path: &Path) -> Result<Listed, RunError> {
 ///
 /// # Errors
 /// [`RunError::Io`] if the directory cannot be listed, [`RunError::Damaged`] for a checkpoint of another run, or a damaged one after it.
-pub fn latest(path: &Path) -> Result<Option<Checkpoint>, RunError> {
+pub fn latest(path: &Path) -> Result<Option<Checkpoint>> {
     loop {
         let mut listed = list_of(&Disk::default(), path)?;
         // Between the list and the look into it the run may have put a newer one in the place of the only one.

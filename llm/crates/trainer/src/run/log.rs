@@ -6,21 +6,21 @@ use grpo_lambda_decoder::disk::{AppendFile, Disk};
 use grpo_lambda_stats::table::significant;
 use serde_json::{Map, Value, json};
 
-use super::RunError;
 use super::digest::Digest;
+use super::{Result, RunError};
 
 /// Checks that the log begins with the bytes that `held` digests.
 ///
 /// # Errors
 /// [`RunError::Damaged`] if it is shorter or begins otherwise.
-pub(super) fn check(disk: &Disk, directory: &Path, name: &str, held: Digest) -> Result<(), RunError> {
+pub(super) fn check(disk: &Disk, directory: &Path, name: &str, held: Digest) -> Result<()> {
     let path = directory.join(name);
     let found = Digest::of_beginning(disk, &path, held.bytes)?;
     compare(path, found, held)
 }
 
 /// Refuses a log whose beginning has another digest than the one that is `held`.
-pub(super) fn compare(path: PathBuf, found: Digest, held: Digest) -> Result<(), RunError> {
+pub(super) fn compare(path: PathBuf, found: Digest, held: Digest) -> Result<()> {
     let fix = "restore the file, or start again in another directory";
     let problem = match found.bytes {
         n if n < held.bytes => {
@@ -44,23 +44,18 @@ pub(super) struct AppendLog {
 
 impl AppendLog {
     /// Opens `name` in `directory`, keeping the part that [`check`] accepted.
-    pub(super) fn open(
-        disk: &Disk,
-        directory: &Path,
-        name: &str,
-        digest: Digest,
-    ) -> Result<AppendLog, RunError> {
+    pub(super) fn open(disk: &Disk, directory: &Path, name: &str, digest: Digest) -> Result<AppendLog> {
         let file = AppendFile::open(disk, &directory.join(name), digest.bytes)?;
         Ok(AppendLog { name: name.to_owned(), file, digest })
     }
 
-    pub(super) fn append(&mut self, bytes: &[u8]) -> Result<(), RunError> {
+    pub(super) fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.file.append(bytes)?;
         self.digest.add(bytes);
         Ok(())
     }
 
-    pub(super) fn sync(&self) -> Result<(), RunError> {
+    pub(super) fn sync(&self) -> Result<()> {
         Ok(self.file.sync()?)
     }
 }
@@ -82,7 +77,7 @@ impl RowLog {
         columns: &[&str],
         command: &str,
         held: impl Fn(&str) -> Digest,
-    ) -> Result<RowLog, RunError> {
+    ) -> Result<RowLog> {
         let open = |name: String| AppendLog::open(disk, directory, &name, held(&name));
         let mut rows = RowLog {
             columns: columns.iter().map(|c| (*c).to_owned()).collect(),
@@ -109,7 +104,7 @@ impl RowLog {
     ///
     /// # Panics
     /// If a value's name is not a column.
-    pub(super) fn append(&mut self, stage: &str, step: u64, values: &[(&str, f64)]) -> Result<(), RunError> {
+    pub(super) fn append(&mut self, stage: &str, step: u64, values: &[(&str, f64)]) -> Result<()> {
         for (name, _) in values {
             assert!(self.columns.iter().any(|c| c == name), "`{name}` is not a column of {:?}", self.columns);
         }

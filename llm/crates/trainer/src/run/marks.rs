@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::digest::{self, Digest};
-use super::{Checkpoint, RunError};
+use super::{Checkpoint, Result, RunError};
 
 pub(super) const BEST: &str = "best.json";
 pub(super) const END: &str = "end.json";
@@ -40,20 +40,20 @@ impl End {
     }
 }
 
-pub fn read_best(disk: &Disk, run: &Path) -> Result<Option<Best>, RunError> {
+pub fn read_best(disk: &Disk, run: &Path) -> Result<Option<Best>> {
     let without = "without this file the checkpoint of the best evaluation may be removed";
     read(disk, run, BEST, without)
 }
 
-pub(super) fn write_best(disk: &Disk, run: &Path, best: Best) -> Result<(), RunError> {
+pub(super) fn write_best(disk: &Disk, run: &Path, best: Best) -> Result<()> {
     Ok(disk.replace(&run.join(BEST), &digest::seal(&best))?)
 }
 
-pub(super) fn read_end(disk: &Disk, run: &Path) -> Result<Option<End>, RunError> {
+pub(super) fn read_end(disk: &Disk, run: &Path) -> Result<Option<End>> {
     read(disk, run, END, "without this file the last evaluation is made again")
 }
 
-pub(super) fn write_end(disk: &Disk, run: &Path, end: &End) -> Result<(), RunError> {
+pub(super) fn write_end(disk: &Disk, run: &Path, end: &End) -> Result<()> {
     Ok(disk.replace(&run.join(END), &digest::seal(end))?)
 }
 
@@ -62,7 +62,7 @@ fn read<T: DeserializeOwned + Serialize>(
     run: &Path,
     file: &str,
     without: &str,
-) -> Result<Option<T>, RunError> {
+) -> Result<Option<T>> {
     let path = run.join(file);
     let Some(bytes) = disk.read(&path)? else { return Ok(None) };
     let damaged = |e| RunError::Damaged { path, problem: format!("{e}; {without}") };

@@ -105,6 +105,9 @@ pub enum RunError {
     Damaged { path: PathBuf, problem: String },
 }
 
+/// The result of work on a run directory.
+pub type Result<T, E = RunError> = std::result::Result<T, E>;
+
 fn lines(differences: &[SettingDifference]) -> String {
     differences.iter().map(|d| format!("  {d}")).collect::<Vec<_>>().join("\n")
 }
@@ -181,7 +184,7 @@ impl RunDir {
     ///
     /// # Errors
     /// [`RunError`]: another process holds it, it is not a run's, or a run's with other settings that matter.
-    pub fn open(path: &Path, config: &Config, columns: LogColumns<'_>) -> Result<OpenedRun, RunError> {
+    pub fn open(path: &Path, config: &Config, columns: LogColumns<'_>) -> Result<OpenedRun> {
         Self::open_on(Disk::default(), path, config, columns)
     }
 
@@ -189,17 +192,12 @@ impl RunDir {
     ///
     /// # Errors
     /// [`RunError`]: it is not a run's, or a run's with other settings that matter, or has lost its checkpoints, or cannot be extended.
-    pub fn claim(path: &Path, config: &Config, extends: bool) -> Result<Claim, RunError> {
+    pub fn claim(path: &Path, config: &Config, extends: bool) -> Result<Claim> {
         refuse_file(path)?;
         claim(&Disk::default(), path, config, extends)
     }
 
-    pub fn open_on(
-        disk: Disk,
-        path: &Path,
-        config: &Config,
-        columns: LogColumns<'_>,
-    ) -> Result<OpenedRun, RunError> {
+    pub fn open_on(disk: Disk, path: &Path, config: &Config, columns: LogColumns<'_>) -> Result<OpenedRun> {
         refuse_file(path)?;
         let disk = disk.inside(path)?;
         let directory = lock(&disk, path)?;
@@ -252,7 +250,7 @@ impl RunDir {
         step: u64,
         metrics: &[(&str, f64)],
         timing: &[(&str, f64)],
-    ) -> Result<(), RunError> {
+    ) -> Result<()> {
         self.directory.check()?;
         self.ended = false;
         self.metrics.append(stage, step, metrics)?;
@@ -266,7 +264,7 @@ impl RunDir {
     ///
     /// # Panics
     /// If `sample` has no JSON form.
-    pub fn sample(&mut self, sample: &impl Serialize) -> Result<(), RunError> {
+    pub fn sample(&mut self, sample: &impl Serialize) -> Result<()> {
         self.directory.check()?;
         let line = serde_json::to_string(sample).expect("a sample has a JSON form");
         self.samples.append(format!("{line}\n").as_bytes())
@@ -281,7 +279,7 @@ impl RunDir {
         done: u64,
         columns: &[(&str, f64)],
         scalars: &[(&str, f64)],
-    ) -> Result<(), RunError> {
+    ) -> Result<()> {
         self.directory.check()?;
         self.metrics.append("eval", done, columns)?;
         let scalars: Vec<(String, f64)> =
@@ -295,7 +293,7 @@ impl RunDir {
     }
 
     /// Marks the logs as complete up to what came after step `step`, the last.
-    pub fn end(&mut self, step: u64) -> Result<(), RunError> {
+    pub fn end(&mut self, step: u64) -> Result<()> {
         self.directory.check()?;
         self.sync_logs()?;
         marks::write_end(&self.disk, &self.path, &End { step, logs: self.digests() })?;
@@ -311,12 +309,7 @@ impl RunDir {
     /// Agrees on the best evaluation when a run is opened: that of the state in its latest checkpoint, of step `latest`, unless a better one
     /// was written down for the same weights or earlier ones. If `keeps`, its checkpoint is kept from now on. Where the checkpoint that was kept is
     /// not whole, as in a copy of a run that went on meanwhile, the next evaluation is the best so far.
-    pub fn resume(
-        &mut self,
-        latest: u64,
-        stated: Option<Best>,
-        keeps: bool,
-    ) -> Result<Option<Best>, RunError> {
+    pub fn resume(&mut self, latest: u64, stated: Option<Best>, keeps: bool) -> Result<Option<Best>> {
         let complete = self.checkpoints.list()?.complete;
         let is_lost = |best: &Best| complete.iter().all(|found| found.step() != best.step);
         let written = self.best.filter(|written| written.step <= latest);
@@ -341,7 +334,7 @@ impl RunDir {
 
     /// Writes down the best evaluation, if its checkpoint is there, and only then removes the checkpoints beyond the number to keep. Every
     /// checkpoint that goes because it is old goes here, so that at any moment `best.json` names one that stays.
-    pub fn settle(&mut self, best: Option<Best>) -> Result<(), RunError> {
+    pub fn settle(&mut self, best: Option<Best>) -> Result<()> {
         self.directory.check()?;
         if let Some(best) = best.filter(|best| self.best != Some(*best)) {
             let listed = self.checkpoints.list()?;
@@ -354,7 +347,7 @@ impl RunDir {
         Ok(())
     }
 
-    fn sync_logs(&self) -> Result<(), RunError> {
+    fn sync_logs(&self) -> Result<()> {
         self.logs().into_iter().try_for_each(AppendLog::sync)
     }
 
@@ -394,7 +387,7 @@ impl RunDir {
     ///
     /// # Panics
     /// If `summary` has no JSON form.
-    pub fn finish(&mut self, summary: &impl Serialize) -> Result<(), RunError> {
+    pub fn finish(&mut self, summary: &impl Serialize) -> Result<()> {
         self.directory.check()?;
         self.sync_logs()?;
         let text = serde_json::to_string_pretty(summary).expect("a summary has a JSON form");
@@ -402,13 +395,13 @@ impl RunDir {
     }
 
     /// Replaces a file of the run as a whole.
-    pub fn replace(&self, name: &str, contents: &[u8]) -> Result<(), RunError> {
+    pub fn replace(&self, name: &str, contents: &[u8]) -> Result<()> {
         self.directory.check()?;
         Ok(self.disk.replace(&self.path.join(name), contents)?)
     }
 
     /// Writes down where the inputs lie now, once they were found to be those of the run.
-    pub fn settle_paths(&self, config: &Config) -> Result<(), RunError> {
+    pub fn settle_paths(&self, config: &Config) -> Result<()> {
         let stored = Config::read(&self.path.join(CONFIG))?;
         let moved: Vec<String> = stored
             .differences(config)
@@ -423,7 +416,7 @@ impl RunDir {
     }
 
     /// The summary that [`RunDir::finish`] wrote; `None` if the run is not done.
-    pub fn summary(&self) -> Result<Option<serde_json::Value>, RunError> {
+    pub fn summary(&self) -> Result<Option<serde_json::Value>> {
         let path = self.path.join(SUMMARY);
         let Some(bytes) = self.disk.read(&path)? else { return Ok(None) };
         let value = serde_json::from_slice(&bytes);
@@ -432,7 +425,7 @@ impl RunDir {
 }
 
 /// Refuses what is there and no directory, such as a file or a link to nothing.
-fn refuse_file(path: &Path) -> Result<(), RunError> {
+fn refuse_file(path: &Path) -> Result<()> {
     match path.is_dir() || std::fs::symlink_metadata(path).is_err() {
         true => Ok(()),
         false => Err(RunError::NotADirectory { path: path.to_owned() }),
@@ -440,7 +433,7 @@ fn refuse_file(path: &Path) -> Result<(), RunError> {
 }
 
 /// Finds out what the directory is to a run of `config`, which with `extends` has to be there and may get more steps.
-fn claim(disk: &Disk, path: &Path, config: &Config, extends: bool) -> Result<Claim, RunError> {
+fn claim(disk: &Disk, path: &Path, config: &Config, extends: bool) -> Result<Claim> {
     match look(disk, path, CONFIG, &[claim::ID])? {
         Mark::Marked => {}
         _ if extends => return Err(extend::refused(path, ExtendError::NoRun)),
@@ -455,7 +448,7 @@ fn claim(disk: &Disk, path: &Path, config: &Config, extends: bool) -> Result<Cla
 }
 
 /// Refuses a configuration whose results would differ from those of the `stored` one.
-fn refuse_others(path: &Path, stored: &Config, config: &Config) -> Result<(), RunError> {
+fn refuse_others(path: &Path, stored: &Config, config: &Config) -> Result<()> {
     let mut differences = stored.differences(config);
     // Where a checkpoint vouches for the rows and the model's files, they may lie elsewhere; who opens the run compares them.
     let vouched =
@@ -473,7 +466,7 @@ fn held(
     disk: &Disk,
     run: &Path,
     checkpoint: Option<&Checkpoint>,
-) -> Result<(BTreeMap<String, Digest>, bool), RunError> {
+) -> Result<(BTreeMap<String, Digest>, bool)> {
     let Some(checkpoint) = checkpoint else { return Ok((BTreeMap::new(), false)) };
     let end = marks::read_end(disk, run)?;
     let is_lost = end.as_ref().is_some_and(|end| end.is_after(checkpoint));

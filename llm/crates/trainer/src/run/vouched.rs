@@ -10,13 +10,13 @@ use grpo_lambda_decoder::disk::{Disk, DiskError};
 
 use super::digest::Digest;
 use super::marks::End;
-use super::{Checkpoint, RunError, SUMMARY, checkpoints, claim, log, marks};
+use super::{Checkpoint, Result, RunError, SUMMARY, checkpoints, claim, log, marks};
 
 /// The text of a log of the run at `run`; of a run under way the last line may be incomplete.
 ///
 /// # Errors
 /// [`RunError::Io`] if the log is missing or cannot be read, [`RunError::Damaged`] if it does not begin as the run wrote it.
-pub fn read_log(run: &Path, name: &str) -> Result<String, RunError> {
+pub fn read_log(run: &Path, name: &str) -> Result<String> {
     let (disk, path) = (Disk::default(), run.join(name));
     // Before the log, which a run under way only makes longer.
     let vouched = vouched(&disk, run, name)?;
@@ -41,7 +41,7 @@ pub fn read_log(run: &Path, name: &str) -> Result<String, RunError> {
 }
 
 /// The digest of a log when the run ended, or else at its latest complete checkpoint; true if nothing may follow, because the run is done.
-fn vouched(disk: &Disk, run: &Path, name: &str) -> Result<Option<(Digest, bool)>, RunError> {
+fn vouched(disk: &Disk, run: &Path, name: &str) -> Result<Option<(Digest, bool)>> {
     let is_done = run.join(SUMMARY).exists();
     let (end, latest) = end_and_latest(disk, run)?;
     // A run that has gone on since its end, or back before it, has other logs.
@@ -54,7 +54,7 @@ fn vouched(disk: &Disk, run: &Path, name: &str) -> Result<Option<(Digest, bool)>
 }
 
 /// The end that the run last had, and its latest complete checkpoint.
-fn end_and_latest(disk: &Disk, run: &Path) -> Result<(Option<End>, Option<Checkpoint>), RunError> {
+fn end_and_latest(disk: &Disk, run: &Path) -> Result<(Option<End>, Option<Checkpoint>)> {
     let id = claim::read_id(disk, run)?;
     let latest = checkpoints::list(disk, &run.join("checkpoints"), id.as_ref())?.complete.pop();
     Ok((marks::read_end(disk, run)?, latest))

@@ -8,9 +8,9 @@ use std::ops::Range;
 use grpo_lambda::group::{Group, Response};
 use grpo_lambda_decoder::model::{Error, ForwardOptions, Rows, TokenScores};
 
-use crate::step::PolicyError;
 use crate::step::critic::Critic;
 use crate::step::engine::Engine;
+use crate::step::{PolicyError, Result};
 
 /// The responses of a batch with the index of their group, in flat order.
 pub fn flat(batch: &[Group]) -> impl Iterator<Item = (usize, &Response)> {
@@ -121,7 +121,7 @@ pub fn score_values(
     prompts: &[&[u32]],
     batch: &mut [Group],
     budget: usize,
-) -> Result<usize, PolicyError> {
+) -> Result<usize> {
     let passes = Batch::new(prompts, batch).passes(budget);
     let values = critic.values(&passes)?;
     for (response, own) in values.iter().enumerate() {

@@ -50,7 +50,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 pub use completions::{RequestedCompletions, StepStarts};
-pub use rewards::{RewardError, RewardFunction, TextReward};
+pub use rewards::{RewardError, RewardFunction, Rewards, TextReward};
 pub use sample::Rollout;
 pub use tree::{OnTree, Segments, SharedPrefixes};
 pub use update::{LlmPolicy, StepReport};
@@ -174,11 +174,7 @@ impl StepSettings {
     pub fn new(config: &Config, eos: &[u32]) -> Self {
         let rl = &config.rl;
         StepSettings {
-            sampling: SamplingParams {
-                max_new_tokens: rl.max_new_tokens,
-                min_new_tokens: 0,
-                temperature: rl.temperature,
-            },
+            sampling: SamplingParams::new(rl.max_new_tokens, rl.temperature),
             eos: eos.to_vec(),
             stops: None,
             seed: config.seed,
@@ -335,3 +331,6 @@ pub enum PolicyError {
     )]
     Rounding { mean: f64, max: f64, limit: f64 },
 }
+
+/// The result of a part of a step.
+pub type Result<T, E = PolicyError> = std::result::Result<T, E>;

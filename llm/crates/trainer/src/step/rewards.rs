@@ -30,18 +30,16 @@ pub enum RewardError {
     TooLarge { component: &'static str, value: f64 },
 }
 
+/// The rewards of responses, in order.
+pub type Rewards = Result<Vec<RewardBreakdown>, RewardError>;
+
 /// The largest reward: squares of it can be summed over any batch.
 const LARGEST: f64 = 1e100;
 
 /// Grades the responses to a prompt.
 pub trait RewardFunction {
     /// The reward of each response, in order, in RL step `step`.
-    fn rewards(
-        &self,
-        step: u64,
-        prompt: &TrainingPrompt,
-        responses: &[SampledResponse],
-    ) -> Result<Vec<RewardBreakdown>, RewardError>;
+    fn rewards(&self, step: u64, prompt: &TrainingPrompt, responses: &[SampledResponse]) -> Rewards;
 }
 
 /// The rewards of a configuration, by a response's text and length.
@@ -117,12 +115,7 @@ impl TextReward {
 }
 
 impl RewardFunction for TextReward {
-    fn rewards(
-        &self,
-        step: u64,
-        prompt: &TrainingPrompt,
-        responses: &[SampledResponse],
-    ) -> Result<Vec<RewardBreakdown>, RewardError> {
+    fn rewards(&self, step: u64, prompt: &TrainingPrompt, responses: &[SampledResponse]) -> Rewards {
         let texts = responses.iter().map(|r| self.stops.text(&r.tokens));
         let texts = texts.collect::<Result<Vec<String>, _>>()?;
         let said = self.program_rewards(step, prompt, responses, &texts)?;

@@ -3,7 +3,7 @@
 use grpo_lambda::group::{ExtraInputs, Group, Response};
 use grpo_lambda::systematic::Sets;
 use grpo_lambda_decoder::generate::{
-    AddressOf, RolloutError, SampledResponse, Sampler, SamplingParams, SamplingRequest, StoppingCriteria,
+    AddressOf, Responses, SampledResponse, Sampler, SamplingParams, SamplingRequest, StoppingCriteria,
 };
 use grpo_lambda_decoder::rng::Purpose;
 
@@ -12,7 +12,8 @@ use super::engine::{Engine, SampledBy};
 use super::extra_inputs::{InputCost, InputError};
 use super::tree::{Leaf, Segments, Stem, Trees, repeated};
 use super::{
-    Phase, PolicyError, RewardParts, StepContext, StepSettings, TrainingPrompt, ids, micro_batch, observed,
+    Phase, PolicyError, Result, RewardParts, StepContext, StepSettings, TrainingPrompt, ids, micro_batch,
+    observed,
 };
 use crate::input::stops::Stops;
 use crate::reward::RewardBreakdown;
@@ -63,7 +64,7 @@ impl StepContext<'_> {
         prompts: Vec<TrainingPrompt>,
         group_size: usize,
         step: u64,
-    ) -> Result<Rollout, PolicyError> {
+    ) -> Result<Rollout> {
         let settings = self.settings;
         let (sampled, trees) =
             observed(self.observer, Phase::Sample, || self.responses(engine, &prompts, (group_size, step)))?;
@@ -108,7 +109,7 @@ impl StepContext<'_> {
         prompts: &[TrainingPrompt],
         groups: &mut [Group],
         step: u64,
-    ) -> Result<InputCost, PolicyError> {
+    ) -> Result<InputCost> {
         let (settings, mut cost) = (self.settings, InputCost::default());
         let budget = settings.memory.micro_batch_tokens;
         let options = settings.options();
@@ -147,7 +148,7 @@ impl StepContext<'_> {
         engine: &dyn Engine,
         prompts: &[TrainingPrompt],
         (group_size, step): (usize, u64),
-    ) -> Result<(Vec<Vec<SampledResponse>>, Trees), PolicyError> {
+    ) -> Result<(Vec<Vec<SampledResponse>>, Trees)> {
         if let Some(branching) = &self.settings.branching {
             let trees = self.trees(engine, prompts, branching, (group_size, step))?;
             let responses = |tree: &Vec<Leaf>| tree.iter().map(|leaf| leaf.response.clone()).collect();
@@ -165,7 +166,7 @@ impl StepContext<'_> {
         prompts: &[TrainingPrompt],
         sampled: &[Vec<SampledResponse>],
         step: u64,
-    ) -> Result<Further, PolicyError> {
+    ) -> Result<Further> {
         let settings = self.settings;
         if settings.parts == Some(RewardParts::Greedy) {
             let sampling = SamplingParams { temperature: 0.0, ..settings.sampling };
@@ -188,7 +189,7 @@ impl StepContext<'_> {
         prompts: &[TrainingPrompt],
         group_size: usize,
         step: u64,
-    ) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
+    ) -> Responses {
         self.generated(engine, prompts, (group_size, self.settings.sampling), step)
     }
 
@@ -201,7 +202,7 @@ impl StepContext<'_> {
         stems: &[Stem],
         (count, number): (usize, &(dyn Fn(usize, usize) -> u64 + Sync)),
         (at_a_time, step): (usize, u64),
-    ) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
+    ) -> Responses {
         if stems.is_empty() {
             return Ok(Vec::new());
         }
@@ -236,7 +237,7 @@ impl StepContext<'_> {
         prompts: &[TrainingPrompt],
         (group_size, sampling): (usize, SamplingParams),
         step: u64,
-    ) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
+    ) -> Responses {
         let ids = ids(prompts);
         let own = self.settings.address(Purpose::Rollout, step, prompts);
         let shift = self.settings.address(Purpose::Shift, step, prompts);
@@ -258,7 +259,7 @@ impl StepContext<'_> {
         (group_size, most, at_a_time): (usize, &[usize], usize),
         sampling: SamplingParams,
         address: &AddressOf<'_>,
-    ) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
+    ) -> Responses {
         let StepSettings { eos, memory, .. } = self.settings;
         let complete = self.settings.stops.as_ref().and_then(Stops::test);
         let bound = Some(at_a_time).filter(|n| *n < prompts.len() * group_size);
@@ -277,7 +278,7 @@ impl StepContext<'_> {
         prompts: &[TrainingPrompt],
         sampled: Vec<Vec<SampledResponse>>,
         further: &Further,
-    ) -> Result<(Vec<Group>, Vec<Vec<RewardBreakdown>>), PolicyError> {
+    ) -> Result<(Vec<Group>, Vec<Vec<RewardBreakdown>>)> {
         let group = |(g, mut responses): (usize, Vec<SampledResponse>)| {
             let sampled = responses.len();
             // They come last, so that they have draws of their own where a reward is drawn.

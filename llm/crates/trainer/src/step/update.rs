@@ -15,7 +15,7 @@ use super::critic::{CriticReport, Targets};
 use super::engine::{Engine, Tape};
 use super::sample::Rollout;
 use super::tree::OnTree;
-use super::{Phase, PolicyError, StepContext, TrainingPrompt, ids, micro_batch, observed};
+use super::{Phase, PolicyError, Result, StepContext, TrainingPrompt, ids, micro_batch, observed};
 
 /// The outcome of a step.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,12 +42,7 @@ impl StepReport {
 
 impl StepContext<'_> {
     /// Moves the weights on a rollout: credit once, then as many gradient steps as the settings say. Then the critic learns, if there is one.
-    pub fn step(
-        &self,
-        engine: &mut dyn Engine,
-        rollout: &Rollout,
-        rate: f64,
-    ) -> Result<StepReport, PolicyError> {
+    pub fn step(&self, engine: &mut dyn Engine, rollout: &Rollout, rate: f64) -> Result<StepReport> {
         let mut policy = LlmPolicy::new(&mut *engine, *self, rollout, rate);
         let (prompts, groups) = (&rollout.prompts, &rollout.groups);
         let on_tree = OnTree { method: self.method, segments: &rollout.segments };
@@ -106,7 +101,7 @@ impl<'a> LlmPolicy<'a> {
     }
 
     /// Compares the log-probabilities that sampler and trainer give the responses `part`.
-    fn compare(&self, batch: &[Group], part: Range<usize>, trained: &[Vec<f64>]) -> Result<(), PolicyError> {
+    fn compare(&self, batch: &[Group], part: Range<usize>, trained: &[Vec<f64>]) -> Result<()> {
         let responses = || micro_batch::flat(batch).skip(part.start).take(part.len()).map(|(_, r)| r);
         if self.is_exact() {
             for (i, (response, logps)) in responses().zip(trained).enumerate() {
@@ -127,7 +122,7 @@ impl<'a> LlmPolicy<'a> {
         Ok(())
     }
 
-    fn propagate(&mut self, tape: Tape, cotangents: Cotangents<'_>) -> Result<(), PolicyError> {
+    fn propagate(&mut self, tape: Tape, cotangents: Cotangents<'_>) -> Result<()> {
         let backward = || Ok(self.engine.backward(tape, cotangents)?);
         observed(self.context.observer, Phase::Backward, backward)
     }
@@ -153,7 +148,7 @@ impl Policy for LlmPolicy<'_> {
         prompts: &[TrainingPrompt],
         batch: &[Group],
         part: Range<usize>,
-    ) -> Result<Scored<Tape>, PolicyError> {
+    ) -> Result<Scored<Tape>> {
         let options = ForwardOptions { entropy: self.entropy != 0.0, ..self.context.settings.options() };
         let (scores, tape) = observed(self.context.observer, Phase::Forward, || {
             let rows = micro_batch::Batch::new(&ids(prompts), batch).rows(part.clone());
@@ -165,17 +160,12 @@ impl Policy for LlmPolicy<'_> {
         Ok((scores.logps, tape))
     }
 
-    fn backward(&mut self, tape: Tape, dlogps: &[Vec<f64>]) -> Result<(), PolicyError> {
+    fn backward(&mut self, tape: Tape, dlogps: &[Vec<f64>]) -> Result<()> {
         self.propagate(tape, dlogps.into())
     }
 
     /// The bonus is reduced as the loss is: `L = sum_t w_t (l_t - c H_t)`.
-    fn backward_credited(
-        &mut self,
-        tape: Tape,
-        dlogps: &[Vec<f64>],
-        credits: &[Credit],
-    ) -> Result<(), PolicyError> {
+    fn backward_credited(&mut self, tape: Tape, dlogps: &[Vec<f64>], credits: &[Credit]) -> Result<()> {
         if self.entropy == 0.0 {
             return self.propagate(tape, dlogps.into());
         }
@@ -184,7 +174,7 @@ impl Policy for LlmPolicy<'_> {
         self.propagate(tape, Cotangents { logps: dlogps, entropies: Some(&dentropies) })
     }
 
-    fn step(&mut self) -> Result<(), PolicyError> {
+    fn step(&mut self) -> Result<()> {
         let (mismatch, limit) = (self.mismatch.get(), self.context.settings.max_logp_error);
         let rounding = PolicyError::Rounding { mean: mismatch.mean(), max: mismatch.max(), limit };
         if mismatch.mean() > limit {

@@ -9,7 +9,7 @@ use grpo_lambda_decoder::model::weights::{self, Parameters};
 use grpo_lambda_decoder::optim::WriteStateError;
 
 use super::Run;
-use super::error::TrainError;
+use super::error::{Result, TrainError};
 use crate::config::ModelSource;
 use crate::run::adapter_base::{self, AdapterBase};
 use crate::run::{Checkpoint, CheckpointWriter, RunError};
@@ -24,7 +24,7 @@ pub(super) const CRITIC: &str = "critic.state";
 
 impl Run<'_> {
     /// Writes the checkpoint after the steps done so far.
-    pub(super) fn save(&mut self, engine: &dyn Engine) -> Result<Checkpoint, TrainError> {
+    pub(super) fn save(&mut self, engine: &dyn Engine) -> Result<Checkpoint> {
         let session = self.session;
         let adapter = engine.adapter()?;
         // Only this checkpoint holds the weights that RL starts from after supervised learning.

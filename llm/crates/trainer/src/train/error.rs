@@ -59,9 +59,6 @@ pub enum TrainError {
     Diverged { when: String, key: &'static str, rate: f64, scores: String },
     #[error(transparent)]
     Optim(#[from] OptimError),
-    /// A complete checkpoint that does not belong to this run.
-    #[error("{path}: {problem}")]
-    State { path: PathBuf, problem: String },
     /// Extra inputs the method needs and this policy does not have.
     #[error(
         "method.name={method}: needs {needs} under these settings, provided by {provided_by}; {}; the language model provides {}; choose another \
@@ -71,14 +68,6 @@ pub enum TrainError {
     ExtraInputs(#[from] MissingInput),
     #[error("{}", no_device(.0))]
     Device(#[from] SelectError),
-    #[error(
-        "method.name={method}: {extra_inputs} is only supported on the CPU, not on {card}; set device=cpu"
-    )]
-    OnTheCpuOnly { method: String, extra_inputs: &'static str, card: String },
-    #[error(
-        "method.name={method}: {extra_inputs} is only supported by our own decoder on the CPU; set engine=own device=cpu"
-    )]
-    NotByCandle { method: String, extra_inputs: &'static str },
     /// Settings of the method's extra inputs that this model cannot take.
     #[error(transparent)]
     InputSetting(#[from] InputSettingError),
@@ -88,6 +77,9 @@ pub enum TrainError {
     )]
     NotFinite { step: u64, count: u64, parameter: String },
 }
+
+/// The result of a part of a run.
+pub type Result<T, E = TrainError> = std::result::Result<T, E>;
 
 impl TrainError {
     /// True if something outside failed in an evaluation, or before the step moved the weights: the program of `reward.command`, or the server.
@@ -124,11 +116,8 @@ impl TrainError {
             | TrainError::Token(_)
             | TrainError::Task(_)
             | TrainError::Optim(_)
-            | TrainError::State { .. }
             | TrainError::ExtraInputs(_)
             | TrainError::Device(_)
-            | TrainError::OnTheCpuOnly { .. }
-            | TrainError::NotByCandle { .. }
             | TrainError::InputSetting(_) => true,
             TrainError::Rl { source: PolicyError::Rollout(e), .. }
             | TrainError::Eval(EvalError::Rollout(e)) => too_long(e),

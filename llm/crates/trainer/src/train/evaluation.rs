@@ -8,7 +8,7 @@ use grpo_lambda_decoder::generate::SamplingParams;
 use grpo_lambda_stats::Interval;
 use serde::{Deserialize, Serialize};
 
-use super::error::TrainError;
+use super::error::{Result, TrainError};
 use super::metrics::StepMetrics;
 use super::{Run, divergence};
 use crate::config::Config;
@@ -62,7 +62,7 @@ pub struct RunSummary {
 
 impl Run<'_> {
     /// Writes the row and the scalars of an evaluation after the RL steps done so far.
-    pub(super) fn record_evaluation(&mut self, evaluation: &Evaluation) -> Result<(), TrainError> {
+    pub(super) fn record_evaluation(&mut self, evaluation: &Evaluation) -> Result<()> {
         let columns: Vec<_> = StepMetrics::default().with_evaluation(evaluation).entries().collect();
         let columns: Vec<_> = columns.into_iter().filter(|(_, x)| x.is_finite()).collect();
         let mut scalars: Vec<(&str, f64)> =
@@ -97,14 +97,10 @@ impl Run<'_> {
     }
 
     /// Measures the held-out problems, and keeps the answers to them.
-    pub(super) fn evaluate(&mut self, engine: &dyn Engine) -> Result<Evaluation, TrainError> {
+    pub(super) fn evaluate(&mut self, engine: &dyn Engine) -> Result<Evaluation> {
         let session = self.session;
         let Config { seed, rl, eval, memory, .. } = &session.config;
-        let sampling = SamplingParams {
-            max_new_tokens: rl.max_new_tokens,
-            min_new_tokens: 0,
-            temperature: eval.temperature,
-        };
+        let sampling = SamplingParams::new(rl.max_new_tokens, eval.temperature);
         // The problems are distinct, so that no answer counts twice.
         let problems = session.problems.distinct(Split::Test, eval.n).map_err(TrainError::Problem)?;
         stop::begin("the evaluation".to_owned(), Some(self.evaluated).filter(|time| !time.is_zero()));
@@ -126,11 +122,7 @@ impl Run<'_> {
     }
 
     /// Evaluates the final policy, and writes the summary.
-    pub(super) fn finish(
-        &mut self,
-        engine: &dyn Engine,
-        checkpoint: &Path,
-    ) -> Result<RunSummary, TrainError> {
+    pub(super) fn finish(&mut self, engine: &dyn Engine, checkpoint: &Path) -> Result<RunSummary> {
         let session = self.session;
         let config = &session.config;
         let after = match self.state.before {
@@ -183,7 +175,7 @@ impl Run<'_> {
     }
 
     /// The last evaluation may be the best; its checkpoint is there already.
-    fn note_final_best(&mut self, after: &Evaluation, checkpoint: &Path) -> Result<(), TrainError> {
+    fn note_final_best(&mut self, after: &Evaluation, checkpoint: &Path) -> Result<()> {
         let accuracy = after.accuracy();
         if self.state.best.is_none_or(|best| accuracy > best.accuracy) && accuracy.is_finite() {
             let best = Best { step: self.state.done(), accuracy };

@@ -48,7 +48,7 @@ use crate::run::{self, Checkpoint, Claim, RunDir, stop};
 
 pub use divergence::unusual_rates;
 pub use engines::{EngineStart, Engines, Local, refuse_candle};
-pub use error::TrainError;
+pub use error::{Result, TrainError};
 pub use evaluation::RunSummary;
 pub use model::{initial_model, tokens, with_located_model};
 pub use open::{HeldOutLengths, check_fit, choose_device, device};
@@ -67,7 +67,7 @@ pub fn train(
     config: &Config,
     place: (&Path, bool),
     command: &str,
-) -> Result<RunSummary, TrainError> {
+) -> Result<RunSummary> {
     match train_on(device(config)?, engines, config, place, command) {
         // The card was found wrong on the run's own model.
         Err(TrainError::Device(SelectError::NoCard(NoCard::Unusable(error))))
@@ -87,7 +87,7 @@ pub fn train_on(
     config: &Config,
     (directory, extends): (&Path, bool),
     command: &str,
-) -> Result<RunSummary, TrainError> {
+) -> Result<RunSummary> {
     engines.check(config, &device)?;
     refuse_elsewhere(config, &device)?;
     stop::listen();
@@ -141,11 +141,7 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// Runs the remaining stages.
-    fn stages(
-        &mut self,
-        parameters: Parameters<f32>,
-        from: Option<Checkpoint>,
-    ) -> Result<RunSummary, TrainError> {
+    fn stages(&mut self, parameters: Parameters<f32>, from: Option<Checkpoint>) -> Result<RunSummary> {
         let start_from = self.run_sft(parameters, from.as_ref())?;
         let (engine, checkpoint) = self.run_rl(start_from, from)?;
         self.finish(engine.as_ref(), checkpoint.path())

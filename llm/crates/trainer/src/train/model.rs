@@ -3,7 +3,7 @@
 use grpo_lambda_decoder::model::weights::{self, Parameters};
 use grpo_lambda_decoder::model::{self, Architecture::Qwen2, Decoder, ModelShape};
 
-use super::error::TrainError;
+use super::error::Result;
 use crate::config::{Config, ConfigError, ModelSource};
 use crate::input::tokens::{ModelTokenizer, TokenError};
 use crate::run::{hold_directory, model_directory};
@@ -33,7 +33,7 @@ pub fn tokens(config: &Config) -> Result<ModelTokenizer, TokenError> {
 }
 
 /// The model a run starts from.
-pub fn initial_model(config: &Config, tokens: &ModelTokenizer) -> Result<Decoder<f32>, TrainError> {
+pub fn initial_model(config: &Config, tokens: &ModelTokenizer) -> Result<Decoder<f32>> {
     let (shape, parameters) = initial_weights(config, tokens)?;
     Ok(Decoder::new(shape, parameters)?)
 }
@@ -42,7 +42,7 @@ pub fn initial_model(config: &Config, tokens: &ModelTokenizer) -> Result<Decoder
 pub(super) fn initial_weights(
     config: &Config,
     tokens: &ModelTokenizer,
-) -> Result<(model::ModelConfig, Parameters<f32>), TrainError> {
+) -> Result<(model::ModelConfig, Parameters<f32>)> {
     let (shape, parameters) = match &config.model {
         ModelSource::Checkpoint(directory) => {
             let shape = model::ModelConfig::load(directory)?;
@@ -69,7 +69,7 @@ pub(super) fn initial_weights(
 }
 
 /// Refuses a new model whose training this machine cannot hold, before the system kills it.
-fn check_memory(shape: &model::ModelConfig) -> Result<(), TrainError> {
+fn check_memory(shape: &model::ModelConfig) -> Result<()> {
     // Weights, gradients and three numbers of the optimiser; what they are packed into and activations come on top.
     let numbers: usize = shape.parameter_shapes().iter().map(|(_, s)| s.iter().product::<usize>()).sum();
     let needed = 5.0 * 4.0 * numbers as f64 / f64::from(1 << 20);

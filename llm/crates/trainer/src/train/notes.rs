@@ -9,7 +9,7 @@ use grpo_lambda_gpu::select::ComputeDevice;
 use grpo_lambda_grade::Prediction;
 
 use super::Run;
-use super::error::TrainError;
+use super::error::{Result, TrainError};
 use super::metrics::reward_entries;
 use crate::config::Branching;
 use crate::run::progress::say;
@@ -75,7 +75,7 @@ impl Run<'_> {
     }
 
     /// Ends the run if a signal asked for it; `saved` holds everything that was done.
-    pub(super) fn heed_stop(&mut self, saved: &Checkpoint) -> Result<(), TrainError> {
+    pub(super) fn heed_stop(&mut self, saved: &Checkpoint) -> Result<()> {
         let Some(signal) = stop::requested() else { return Ok(()) };
         self.stage_done();
         Err(TrainError::Stopped { signal, step: saved.step(), checkpoint: saved.path().to_owned() })
@@ -128,7 +128,7 @@ impl Run<'_> {
     }
 
     /// Tells of a step of the optimiser that was skipped; too many of them in a row stop the run.
-    pub(super) fn note_update(&mut self, step: u64, update: &StepOutcome) -> Result<(), TrainError> {
+    pub(super) fn note_update(&mut self, step: u64, update: &StepOutcome) -> Result<()> {
         let StepOutcome::Skipped { parameter, not_finite } = update else {
             self.state.skipped_in_a_row = 0;
             return Ok(());
@@ -171,7 +171,7 @@ impl Run<'_> {
     }
 
     /// Says once, after the first responses, if almost none of them has an answer at the place that is read.
-    pub(super) fn note_places(&mut self, step: u64, rollout: &Rollout) -> Result<(), TrainError> {
+    pub(super) fn note_places(&mut self, step: u64, rollout: &Rollout) -> Result<()> {
         let session = self.session;
         let (stops, place) = (&session.rewards.stops, session.problems.extraction());
         let responses: Vec<_> = rollout.groups.iter().flat_map(|group| &group.responses).collect();
@@ -237,7 +237,7 @@ impl Run<'_> {
     }
 
     /// Writes the first responses of a step to `samples.jsonl`.
-    pub(super) fn write_samples(&mut self, step: u64, rollout: &Rollout) -> Result<(), TrainError> {
+    pub(super) fn write_samples(&mut self, step: u64, rollout: &Rollout) -> Result<()> {
         let (Some(prompt), Some(group)) = (rollout.prompts.first(), rollout.groups.first()) else {
             return Ok(());
         };

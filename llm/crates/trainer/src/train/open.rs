@@ -7,7 +7,7 @@ use grpo_lambda_decoder::model;
 use grpo_lambda_gpu::select::{self, CandleDevice, ComputeDevice, DevicePreference, NoCard, SelectError};
 use grpo_lambda_gpu::{Device, Dtype};
 
-use super::error::TrainError;
+use super::error::{Result, TrainError};
 use crate::config::{Config, ConfigError, EngineKind, ModelSource};
 use crate::eval::EvalError;
 use crate::input::task::Split;
@@ -26,11 +26,7 @@ use crate::step::extra_inputs;
 ///
 /// # Errors
 /// When a card is required and cannot be used, or the dtype needs a card and there is none.
-pub fn choose_device(
-    device: DevicePreference,
-    dtype: Option<Dtype>,
-    trust: bool,
-) -> Result<ComputeDevice, TrainError> {
+pub fn choose_device(device: DevicePreference, dtype: Option<Dtype>, trust: bool) -> Result<ComputeDevice> {
     static NOTICE: Once = Once::new();
     let find = |dtype| if trust { select::find_card(dtype, say) } else { select::find_proved(dtype, say) };
     let (chosen, unusable) = select::choose(device, dtype, find)?;
@@ -44,7 +40,7 @@ pub fn choose_device(
 ///
 /// # Errors
 /// If a card is required and cannot be used, or the dtype needs a card and there is none.
-pub fn device(config: &Config) -> Result<ComputeDevice, TrainError> {
+pub fn device(config: &Config) -> Result<ComputeDevice> {
     let chosen = match config.engine {
         EngineKind::Own => choose_device(config.device, config.dtype, config.gpu.trust)?,
         EngineKind::Candle => CandleDevice::choose(config.device, config.dtype),
@@ -53,23 +49,24 @@ pub fn device(config: &Config) -> Result<ComputeDevice, TrainError> {
 }
 
 /// Refuses what our decoder on the CPU alone computes, on another device.
-pub(super) fn refuse_elsewhere(config: &Config, device: &ComputeDevice) -> Result<(), TrainError> {
+pub(super) fn refuse_elsewhere(config: &Config, device: &ComputeDevice) -> Result<()> {
     if matches!(device, ComputeDevice::Cpu) {
         return Ok(());
     }
     let asked =
         config.configured().extra_inputs().into_iter().find(|kind| extra_inputs::is_of_the_cpu(*kind));
     let Some(kind) = asked else { return Ok(()) };
-    let (method, extra_inputs) = (config.method.clone(), kind.name());
-    Err(match device {
-        ComputeDevice::Cuda(card, _) => TrainError::OnTheCpuOnly { method, extra_inputs, card: card.name() },
-        _ => TrainError::NotByCandle { method, extra_inputs },
-    })
+    let only = match device {
+        ComputeDevice::Cuda(card, _) => format!("on the CPU, not on {}; set device=cpu", card.name()),
+        _ => "by our own decoder on the CPU; set engine=own device=cpu".to_owned(),
+    };
+    let (method, input) = (&config.method, kind.name());
+    Err(ConfigError::Conflict(format!("method.name={method}: {input} is only supported {only}")).into())
 }
 
 /// Refuses a run directory where a checkpoint is expected: a run has several checkpoints and may get more, so the same command could later
 /// mean another one.
-pub(super) fn refuse_run_directory(config: &Config) -> Result<(), TrainError> {
+pub(super) fn refuse_run_directory(config: &Config) -> Result<()> {
     let ModelSource::Checkpoint(directory) = &config.model else { return Ok(()) };
     if directory.join("config.json").exists() || !directory.join("checkpoints").is_dir() {
         return Ok(());
@@ -91,7 +88,7 @@ pub(super) fn decided(
     device: &ComputeDevice,
     (problems, tokens, shape): (&Problems, &ModelTokenizer, &model::ModelConfig),
     will_step: bool,
-) -> Result<Config, TrainError> {
+) -> Result<Config> {
     let held_out = check_fit(config, (problems, tokens, shape))?;
     match device {
         ComputeDevice::Cpu => {
@@ -130,7 +127,7 @@ pub struct HeldOutLengths {
 pub fn check_fit(
     config: &Config,
     (problems, tokens, shape): (&Problems, &ModelTokenizer, &model::ModelConfig),
-) -> Result<HeldOutLengths, TrainError> {
+) -> Result<HeldOutLengths> {
     let mut longest = 1;
     let (new, limit) = (config.rl.max_new_tokens, shape.max_position_embeddings);
     let held_out = problems.distinct(Split::Test, config.eval.n).map_err(TrainError::Task)?;
@@ -155,7 +152,7 @@ pub(super) fn try_reward_program(
     config: &Config,
     problems: &Problems,
     tokens: &ModelTokenizer,
-) -> Result<(), TrainError> {
+) -> Result<()> {
     let active = config.rl.steps > 0 && config.reward.is_active("command");
     let Some(program) = config.reward.command.as_ref().filter(|_| active) else { return Ok(()) };
     let problem = problems.problem(Stage::Rl, 0).map_err(TrainError::Task)?;
@@ -177,11 +174,7 @@ pub(super) fn try_reward_program(
 
 /// Refuses a run whose rollout, with every response at its limit, takes more memory than this machine has: the system would end it after
 /// minutes without a word.
-fn check_machine_memory(
-    config: &Config,
-    shape: &model::ModelConfig,
-    held_out: HeldOutLengths,
-) -> Result<(), TrainError> {
+fn check_machine_memory(config: &Config, shape: &model::ModelConfig, held_out: HeldOutLengths) -> Result<()> {
     let rl = &config.rl;
     let Some(there) = memory::total_mib().filter(|_| rl.steps > 0) else { return Ok(()) };
     let step = StepShape { evaluated: held_out.n, ..StepShape::new(config, held_out.longest) };
@@ -208,7 +201,7 @@ fn decided_for_card(
     config: &Config,
     shape: &model::ModelConfig,
     longest: MaxLengths,
-) -> Result<Config, TrainError> {
+) -> Result<Config> {
     let refused = |line: String| TrainError::Config(ConfigError::Conflict(line));
     let (free, _) = card.memory().map_err(model::Error::Device)?;
     let (decided, predicted) =

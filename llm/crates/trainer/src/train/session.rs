@@ -13,7 +13,7 @@ use grpo_lambda_gpu::select::ComputeDevice;
 use grpo_lambda_stats::mean;
 
 use super::engines::{EngineStart, Engines, Local};
-use super::error::TrainError;
+use super::error::{Result, TrainError};
 use super::model::{initial_weights, tokens, with_located_model};
 use super::open::{decided, device, refuse_elsewhere, refuse_run_directory};
 use crate::config::Config;
@@ -63,7 +63,7 @@ pub struct Session<'e> {
 
 impl Session<'static> {
     /// Opens a configuration for training in this process.
-    pub fn open(config: &Config) -> Result<Self, TrainError> {
+    pub fn open(config: &Config) -> Result<Self> {
         let (config, device) = (with_located_model(config)?, device(config)?);
         Ok(Session::open_on(device, &Local, &config, true)?.0)
     }
@@ -76,7 +76,7 @@ impl<'e> Session<'e> {
         engines: &'e dyn Engines,
         config: &Config,
         will_step: bool,
-    ) -> Result<(Self, Parameters<f32>), TrainError> {
+    ) -> Result<(Self, Parameters<f32>)> {
         engines.check(config, &device)?;
         refuse_elsewhere(config, &device)?;
         config.configured().require(&provided(config.configured()))?;
@@ -104,13 +104,13 @@ impl<'e> Session<'e> {
     }
 
     /// Connects the server of the configuration, if there is one; weights may be handed over below `run`.
-    pub(super) fn connect(&mut self, run: &Path) -> Result<(), TrainError> {
+    pub(super) fn connect(&mut self, run: &Path) -> Result<()> {
         self.follower = self.engines.follower(&self.config, self.shape.vocab_size, run)?;
         Ok(())
     }
 
     /// Builds the engine of a stage at the weights that a fresh run starts from.
-    pub fn engine(&self, stage: Stage) -> Result<Box<dyn Engine + 'e>, TrainError> {
+    pub fn engine(&self, stage: Stage) -> Result<Box<dyn Engine + 'e>> {
         let (_, parameters) = initial_weights(&self.config, &self.tokens)?;
         self.engine_at(stage, parameters, None)
     }
@@ -128,7 +128,7 @@ impl<'e> Session<'e> {
         stage: Stage,
         parameters: Parameters<f32>,
         frozen: Option<Parameters<f32>>,
-    ) -> Result<Box<dyn Engine + 'e>, TrainError> {
+    ) -> Result<Box<dyn Engine + 'e>> {
         let Config { lora, memory, seed, .. } = &self.config;
         let (adam, number) = match stage {
             Stage::Sft => (self.config.sft_optimiser(), 0),
@@ -162,7 +162,7 @@ impl<'e> Session<'e> {
     }
 
     /// The prompts of RL of these numbers.
-    pub fn prompts(&self, numbers: Range<u64>) -> Result<Vec<TrainingPrompt>, TrainError> {
+    pub fn prompts(&self, numbers: Range<u64>) -> Result<Vec<TrainingPrompt>> {
         let prompt = |number| {
             let problem = self.problems.problem(Stage::Rl, number).map_err(TrainError::Problem)?;
             let tokens = problem.encode(&self.tokens)?.ids().to_vec();
@@ -183,7 +183,7 @@ impl<'e> Session<'e> {
     }
 
     /// The demonstrations of a supervised step.
-    pub fn examples(&self, step: u64) -> Result<Vec<Example>, TrainError> {
+    pub fn examples(&self, step: u64) -> Result<Vec<Example>> {
         let (sft, batch) = (&self.config.sft, self.config.sft.batch as u64);
         let coin = Address::new(self.config.seed, Purpose::Demonstrations);
         let example = |index| {
@@ -197,7 +197,7 @@ impl<'e> Session<'e> {
     }
 
     /// Takes supervised step `step` at its learning rate.
-    pub fn imitate(&self, engine: &mut dyn Engine, step: u64) -> Result<SftReport, TrainError> {
+    pub fn imitate(&self, engine: &mut dyn Engine, step: u64) -> Result<SftReport> {
         let (examples, rate) = (self.examples(step)?, self.config.sft.learning_rates().rate(step));
         let report = sft::step(engine, &examples, rate, self.config.memory);
         report.map_err(|source| TrainError::Sft { step, source })
@@ -205,7 +205,7 @@ impl<'e> Session<'e> {
 
     /// Samples the responses of RL step `step`. With dynamic sampling, groups whose answers are all right or all wrong are replaced, a few
     /// times at most.
-    pub fn rollout(&self, engine: &mut dyn Engine, step: u64) -> Result<Rollout, TrainError> {
+    pub fn rollout(&self, engine: &mut dyn Engine, step: u64) -> Result<Rollout> {
         self.watched_rollout(engine, step, None)
     }
 
@@ -215,7 +215,7 @@ impl<'e> Session<'e> {
         engine: &mut dyn Engine,
         step: u64,
         watch: Option<&(dyn Fn(SamplingProgress) + Sync)>,
-    ) -> Result<Rollout, TrainError> {
+    ) -> Result<Rollout> {
         let rl = &self.config.rl;
         let (wanted, rounds) =
             (rl.prompts_per_step, if rl.dynamic_sampling { MAX_SAMPLING_ROUNDS } else { 1 });
@@ -248,7 +248,7 @@ impl<'e> Session<'e> {
     }
 
     /// Moves the weights on a rollout at the learning rate of its step.
-    pub fn step(&self, engine: &mut dyn Engine, rollout: &Rollout) -> Result<StepReport, TrainError> {
+    pub fn step(&self, engine: &mut dyn Engine, rollout: &Rollout) -> Result<StepReport> {
         let (step, rate) = (rollout.step, self.config.rl.learning_rates().rate(rollout.step));
         self.context().step(engine, rollout, rate).map_err(|source| TrainError::Rl { step, source })
     }

@@ -8,7 +8,7 @@ use grpo_lambda_decoder::optim::StepOutcome;
 
 use super::Run;
 use super::checkpoint::{CRITIC, OPTIMISER};
-use super::error::TrainError;
+use super::error::{Result, TrainError};
 use super::evaluation::describe_accuracy;
 use super::metrics::{COEF_COLUMN, CriticMetrics, StepMetrics, Timing, sampled_tokens};
 use crate::problems::Stage;
@@ -31,7 +31,7 @@ impl<'a> Run<'a> {
         stage: Stage,
         parameters: Parameters<f32>,
         from: Option<&Checkpoint>,
-    ) -> Result<Box<dyn Engine + 'a>, TrainError> {
+    ) -> Result<Box<dyn Engine + 'a>> {
         let session = self.session;
         let frozen = from.filter(|_| session.has_frozen_weights(stage));
         let frozen =
@@ -52,7 +52,7 @@ impl<'a> Run<'a> {
         &mut self,
         parameters: Parameters<f32>,
         from: Option<&Checkpoint>,
-    ) -> Result<SftResult<'a>, TrainError> {
+    ) -> Result<SftResult<'a>> {
         let config = &self.session.config;
         if self.state.sft_done == config.sft.steps {
             return Ok(SftResult::Weights(parameters));
@@ -79,7 +79,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    fn sft_step(&mut self, engine: &mut dyn Engine) -> Result<(), TrainError> {
+    fn sft_step(&mut self, engine: &mut dyn Engine) -> Result<()> {
         let (step, clock) = (self.state.sft_done, Instant::now());
         self.begin_step(format!("supervised step {step}"));
         let report = self.session.imitate(engine, step)?;
@@ -98,7 +98,7 @@ impl<'a> Run<'a> {
         &mut self,
         start_from: SftResult<'a>,
         from: Option<Checkpoint>,
-    ) -> Result<(Box<dyn Engine + 'a>, Checkpoint), TrainError> {
+    ) -> Result<(Box<dyn Engine + 'a>, Checkpoint)> {
         let config = &self.session.config;
         let saved = from.clone().filter(|_| self.state.before.is_some());
         let stage = if config.rl.steps > 0 { Stage::Rl } else { Stage::Sft };
@@ -145,7 +145,7 @@ impl<'a> Run<'a> {
 
     /// Counts the evaluation at the former end of a run that was given more steps, if the longer run has one there: it came after the last
     /// checkpoint, whose state does not know it. True if it ends the run.
-    fn ends_at_former_end(&mut self, engine: &dyn Engine) -> Result<bool, TrainError> {
+    fn ends_at_former_end(&mut self, engine: &dyn Engine) -> Result<bool> {
         let is_former_end = self.dir.has_ended() && self.state.rl_done > 0 && !self.state.stopped_early;
         if !is_former_end || self.session.config.eval.patience == 0 || !self.is_evaluation_due() {
             return Ok(false);
@@ -182,7 +182,7 @@ impl<'a> Run<'a> {
     }
 
     /// Evaluates the policy that RL starts from, and saves it.
-    fn evaluate_before(&mut self, engine: &dyn Engine) -> Result<Checkpoint, TrainError> {
+    fn evaluate_before(&mut self, engine: &dyn Engine) -> Result<Checkpoint> {
         let before = self.evaluate(engine)?;
         let when = if self.session.config.rl.steps > 0 { " before RL" } else { "" };
         self.say(&format!("held-out accuracy{when}: {}", describe_accuracy(&before)));
@@ -193,7 +193,7 @@ impl<'a> Run<'a> {
     }
 
     /// Takes an RL step. True if it was evaluated and is the best so far.
-    fn rl_step(&mut self, engine: &mut dyn Engine) -> Result<bool, TrainError> {
+    fn rl_step(&mut self, engine: &mut dyn Engine) -> Result<bool> {
         let (session, step, clock) = (self.session, self.state.rl_done, Instant::now());
         self.begin_step(format!("RL step {step}"));
         let progress = self.progress.as_ref();

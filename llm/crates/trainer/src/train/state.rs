@@ -8,7 +8,7 @@ use grpo_lambda_decoder::model::weights::{self, Parameters};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::error::TrainError;
+use super::error::{Result, TrainError};
 use super::evaluation::RunSummary;
 use super::metrics::{StepMetrics, Timing, further_columns};
 use crate::config::Config;
@@ -18,7 +18,7 @@ use crate::input::tokens::ModelTokenizer;
 use crate::problems::Problems;
 use crate::reward::StuckDetector;
 use crate::run::progress::say;
-use crate::run::{Best, Checkpoint, DamagedCheckpoint, LogColumns, OpenedRun, RunDir};
+use crate::run::{Best, Checkpoint, DamagedCheckpoint, LogColumns, OpenedRun, RunDir, RunError};
 
 const FILE: &str = "state.json";
 
@@ -88,7 +88,7 @@ impl RunState {
     }
 
     /// The state of a run that begins on these problems.
-    fn fresh(problems: &Problems, tokens: &ModelTokenizer) -> Result<RunState, TrainError> {
+    fn fresh(problems: &Problems, tokens: &ModelTokenizer) -> Result<RunState> {
         let prompts = problems.prompts(tokens).map_err(TrainError::Problem)?;
         Ok(RunState {
             data: problems.fingerprint(),
@@ -100,8 +100,9 @@ impl RunState {
     }
 
     /// Reads the state of a checkpoint of a run, which must have met the rows of the state `now`, asked, ended and graded in the same way.
-    fn read(checkpoint: &Checkpoint, now: &RunState) -> Result<RunState, TrainError> {
-        let refused = |problem: String| TrainError::State { path: checkpoint.path().join(FILE), problem };
+    fn read(checkpoint: &Checkpoint, now: &RunState) -> Result<RunState> {
+        let path = checkpoint.path().join(FILE);
+        let refused = |problem| TrainError::Run(RunError::Damaged { path: path.clone(), problem });
         let state: RunState =
             serde_json::from_slice(&checkpoint.read(FILE)?).map_err(|e| refused(e.to_string()))?;
         let shown = |checksum: &Option<String>| checksum.clone().unwrap_or_else(|| "none".to_owned());
@@ -139,10 +140,7 @@ impl RunState {
 }
 
 /// Refuses to go on from a checkpoint whose model files, but for the weights, are not those that `model.checkpoint` has now.
-fn refuse_other_model(
-    checkpoint: &Checkpoint,
-    (shape, tokens): (&Shape, &ModelTokenizer),
-) -> Result<(), TrainError> {
+fn refuse_other_model(checkpoint: &Checkpoint, (shape, tokens): (&Shape, &ModelTokenizer)) -> Result<()> {
     let path = checkpoint.path();
     let theirs = ModelTokenizer::load(path)?;
     let files = |tokens: &ModelTokenizer| -> BTreeMap<String, Vec<u8>> {
@@ -159,12 +157,12 @@ fn refuse_other_model(
     let changed = changed.or_else(|| different(&files(&theirs), &files(tokens)));
     match changed {
         None => Ok(()),
-        Some(what) => Err(TrainError::State {
-            path: path.to_owned(),
-            problem: format!(
+        Some(what) => {
+            let problem = format!(
                 "{what} in model.checkpoint has changed since this run began; restore it, or start another run"
-            ),
-        }),
+            );
+            Err(RunError::Damaged { path: path.to_owned(), problem }.into())
+        }
     }
 }
 
@@ -188,7 +186,7 @@ impl Position {
         directory: &Path,
         command: &str,
         (problems, tokens, shape): (&Problems, &ModelTokenizer, &Shape),
-    ) -> Result<Position, TrainError> {
+    ) -> Result<Position> {
         let metrics = [StepMetrics::COLUMNS, &further_columns(config)].concat();
         let columns = LogColumns { command, metrics: &metrics, timing: Timing::COLUMNS };
         let OpenedRun { run: mut dir, checkpoint, damaged } =
@@ -218,11 +216,7 @@ impl Position {
     }
 
     /// The weights to continue with: those of the checkpoint, or else the `initial` ones.
-    pub(super) fn weights(
-        &self,
-        initial: Parameters<f32>,
-        shape: &Shape,
-    ) -> Result<Parameters<f32>, TrainError> {
+    pub(super) fn weights(&self, initial: Parameters<f32>, shape: &Shape) -> Result<Parameters<f32>> {
         let Some(c) = &self.checkpoint else { return Ok(initial) };
         drop(initial);
         c.verify().map_err(TrainError::Open)?;

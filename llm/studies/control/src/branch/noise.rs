@@ -21,7 +21,7 @@ use crate::chain::run::{APART, Start, configured};
 use crate::chain::task::Part;
 use crate::fill::{Job, fill};
 use crate::gradient::{dot, pulled};
-use crate::lab::{Lab, LabError};
+use crate::lab::{Lab, Result};
 use crate::store::{Results, cells_of};
 
 /// The updates of a method on a seed.
@@ -45,7 +45,7 @@ struct Row {
 ///
 /// # Errors
 /// [`LabError`] for a protocol that cannot be followed, a file of other results, or an update that fails.
-pub fn noise(protocol: &Path, task: Task, file: &Path, seeds: usize) -> Result<(), LabError> {
+pub fn noise(protocol: &Path, task: Task, file: &Path, seeds: usize) -> Result<()> {
     let branch = read(protocol)?;
     let words = named("noise", protocol, task, "FILE SEEDS", branch.study.version);
     let seeds: Vec<u64> = branch.study.seeds.evaluation.iter().copied().take(seeds).collect();
@@ -56,13 +56,7 @@ pub fn noise(protocol: &Path, task: Task, file: &Path, seeds: usize) -> Result<(
 type First = (Vec<TrainingPrompt>, usize);
 
 impl Branch {
-    fn noise(
-        &self,
-        task: Task,
-        (words, file): (&str, &Path),
-        seeds: &[u64],
-        draws: u64,
-    ) -> Result<Vec<Row>, LabError> {
+    fn noise(&self, task: Task, (words, file): (&str, &Path), seeds: &[u64], draws: u64) -> Result<Vec<Row>> {
         let results = Results::open::<Row>(file, words, 2)?;
         let jobs = |seed: u64| {
             let job = |m: &Method| Job::one(vec![(seed as usize).into(), m.name.as_str().into()], m.clone());
@@ -98,8 +92,8 @@ impl Branch {
         &self,
         lab: &Lab,
         method: &Method,
-        draw: impl FnOnce(&mut CpuEngine, StepContext<'_>, First) -> Result<T, LabError>,
-    ) -> Result<T, LabError> {
+        draw: impl FnOnce(&mut CpuEngine, StepContext<'_>, First) -> Result<T>,
+    ) -> Result<T> {
         let session = self.session(Task::Addition, method, lab.session.config.seed)?;
         let rl = &session.config.rl;
         let critic = session.settings.critic.is_some();
@@ -113,8 +107,8 @@ impl Branch {
         &self,
         start: &Start<'_>,
         method: &Method,
-        draw: impl FnOnce(&mut CpuEngine, StepContext<'_>, First) -> Result<T, LabError>,
-    ) -> Result<T, LabError> {
+        draw: impl FnOnce(&mut CpuEngine, StepContext<'_>, First) -> Result<T>,
+    ) -> Result<T> {
         let (settings, configured) = (self.on_chain(start, method)?, configured(method));
         let context = StepContext::new(&settings, configured.method.as_ref(), &start.verifier);
         let rl = &self.chain.setup.rl;
@@ -130,7 +124,7 @@ fn measured(
     context: StepContext<'_>,
     (prompts, group): First,
     draws: u64,
-) -> Result<Row, LabError> {
+) -> Result<Row> {
     let mut moments = Moments::default();
     let mut tokens = 0;
     for draw in 0..draws {
@@ -143,11 +137,7 @@ fn measured(
 }
 
 /// The gradient of a method's loss on a rollout, in all parameters.
-fn gradient(
-    engine: &mut CpuEngine,
-    context: StepContext<'_>,
-    rollout: &Rollout,
-) -> Result<Vec<f32>, LabError> {
+fn gradient(engine: &mut CpuEngine, context: StepContext<'_>, rollout: &Rollout) -> Result<Vec<f32>> {
     let on_tree = OnTree { method: context.method, segments: &rollout.segments };
     let method: &dyn Credits = if rollout.segments.is_empty() { context.method } else { &on_tree };
     let responses = rollout.groups.iter().flat_map(|g| &g.responses);
@@ -202,11 +192,7 @@ mod tests {
     }
 
     /// The norm of the gradient that a step of a run has from the same rollout; true if it is not 0.
-    fn compare(
-        engine: &mut CpuEngine,
-        context: StepContext<'_>,
-        (prompts, group): First,
-    ) -> Result<bool, LabError> {
+    fn compare(engine: &mut CpuEngine, context: StepContext<'_>, (prompts, group): First) -> Result<bool> {
         let rollout = context.sample(engine, prompts, group, APART)?;
         let own = gradient(engine, context, &rollout)?;
         engine.gradients().clear();

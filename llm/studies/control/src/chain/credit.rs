@@ -10,7 +10,7 @@ use grpo_lambda_trainer::step::{Rollout, StepSettings};
 use serde::Deserialize;
 
 use super::task::{Form, MODULUS};
-use crate::LabError;
+use crate::Result;
 
 /// The credit of a token; `Q` and `V` as in [`Judged`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -32,7 +32,7 @@ impl Credit {
         form: &Form,
         settings: &StepSettings,
         rollout: &mut Rollout,
-    ) -> Result<(), LabError> {
+    ) -> Result<()> {
         let mut judged = judged(model, form, settings, rollout)?.into_iter();
         let draws = Address::new(settings.seed, Purpose::Perturbation).step(rollout.step);
         for (group, prompt) in rollout.groups.iter_mut().zip(&rollout.prompts) {
@@ -92,7 +92,7 @@ pub(super) fn judged(
     form: &Form,
     settings: &StepSettings,
     rollout: &Rollout,
-) -> Result<Vec<Judged>, LabError> {
+) -> Result<Vec<Judged>> {
     let prompts: Vec<&[u32]> = rollout.prompts.iter().map(|p| p.tokens.as_slice()).collect();
     let mended = |(group, prompt): (&Group, &&[u32])| {
         let chain = form.read(prompt);

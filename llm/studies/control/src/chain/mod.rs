@@ -12,7 +12,7 @@ use std::path::Path;
 
 use grpo_lambda_trials::{Method, Study, Trial};
 
-use super::lab::LabError;
+use super::lab::Result;
 use super::trials::complete;
 pub use quality::quality;
 use run::{Start, configured};
@@ -22,7 +22,7 @@ use setup::{COMMITTED, Setup};
 ///
 /// # Errors
 /// [`LabError`] for a file of other results, or a run that fails.
-pub fn run(path: &Path) -> Result<(), LabError> {
+pub fn run(path: &Path) -> Result<()> {
     go_on(&COMMITTED, path).map(drop)
 }
 
@@ -31,7 +31,7 @@ fn words(study: &Study<Setup>) -> String {
     format!("chain FILE (protocol {})", study.version)
 }
 
-fn go_on(study: &Study<Setup>, path: &Path) -> Result<Vec<Trial>, LabError> {
+fn go_on(study: &Study<Setup>, path: &Path) -> Result<Vec<Trial>> {
     let run = |start: &Start<'_>, method: &Method, rate| {
         let settings = start.settings_of(&configured(method));
         start.run(method, &settings, rate, |_, _| ())

@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use super::credit::{self, Credit, Judged};
 use super::run::{MEMORY, Start, configured};
 use super::setup::COMMITTED;
-use crate::LabError;
+use crate::Result;
 use crate::fill::{Job, fill};
 use crate::gradient::{dot, pulled};
 use crate::store::{Results, cells_of};
@@ -86,7 +86,7 @@ struct Sums {
 }
 
 /// Measures what is missing on the first `seeds` evaluation seeds, at the rate that the rows in `runs` choose for RLOO.
-pub fn quality(path: &Path, runs: &Path, seeds: u64) -> Result<(), LabError> {
+pub fn quality(path: &Path, runs: &Path, seeds: u64) -> Result<()> {
     let study = &*COMMITTED;
     let words = format!("quality FILE RUNS SEEDS (protocol {})", study.version);
     let results = Results::open::<Row>(path, &words, 3)?;
@@ -122,12 +122,7 @@ pub fn quality(path: &Path, runs: &Path, seeds: u64) -> Result<(), LabError> {
 }
 
 /// The rows of all methods at an engine's weights, without their place.
-fn measured(
-    start: &Start<'_>,
-    engine: &mut CpuEngine,
-    methods: &[Method],
-    sizes: Sizes,
-) -> Result<Vec<Row>, LabError> {
+fn measured(start: &Start<'_>, engine: &mut CpuEngine, methods: &[Method], sizes: Sizes) -> Result<Vec<Row>> {
     let all: Vec<Configured> = methods.iter().map(configured).collect();
     let mut sums = vec![Sums::default(); all.len()];
     let mut gradient: [Vec<f64>; 2] = Default::default();
@@ -154,17 +149,13 @@ fn measured(
 }
 
 /// Every response of a pool with its credit `Q - V`.
-fn exact(
-    start: &Start<'_>,
-    engine: &CpuEngine,
-    rollout: &Rollout,
-) -> Result<Vec<(Judged, Vec<f64>)>, LabError> {
+fn exact(start: &Start<'_>, engine: &CpuEngine, rollout: &Rollout) -> Result<Vec<(Judged, Vec<f64>)>> {
     let judged = credit::judged(&engine.model, &start.verifier.form, &start.settings, rollout)?;
     Ok(judged.into_iter().map(|own| (own.clone(), own.credit(Credit::QMinusV))).collect())
 }
 
 /// The gradient of the loss `-E[R]` of one prompt, from the half of a pool whose groups have this parity.
-fn gradient_of(engine: &mut CpuEngine, rollout: &Rollout, half: usize) -> Result<Vec<f32>, LabError> {
+fn gradient_of(engine: &mut CpuEngine, rollout: &Rollout, half: usize) -> Result<Vec<f32>> {
     let responses =
         rollout.groups.iter().skip(half).step_by(2).flat_map(|g| g.responses.iter().cloned()).collect();
     let pool = [Group { responses }];
@@ -183,7 +174,7 @@ fn pulled_of(
     rollout: &Rollout,
     groups: &[Group],
     pull: &[Vec<f64>],
-) -> Result<Vec<f32>, LabError> {
+) -> Result<Vec<f32>> {
     let prompts = vec![rollout.prompts[0].tokens.as_slice(); groups.len()];
     let (batch, options) = (Batch::new(&prompts, groups), ForwardOptions::default());
     pulled(engine, batch, pull, options, MEMORY.micro_batch_tokens)
@@ -203,7 +194,7 @@ impl Sums {
         rollout: &Rollout,
         exact: &[(Judged, Vec<f64>)],
         Sizes { prompts, groups: count, .. }: Sizes,
-    ) -> Result<(), LabError> {
+    ) -> Result<()> {
         let size = engine.model.parameters().values().map(|t| t.data.len()).sum();
         let mut halves = [0, 1].map(|_| vec![0.0; size]);
         let mut exact = exact.iter();

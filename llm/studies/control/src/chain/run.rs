@@ -20,7 +20,7 @@ use grpo_lambda_trials::{Method, Study, Trial};
 
 use super::setup::Setup;
 use super::task::{END, Part, VOCABULARY, Verifier};
-use crate::LabError;
+use crate::Result;
 use crate::course::{Course, warm};
 
 /// The first problem of RL; supervised learning has those before it.
@@ -49,11 +49,11 @@ pub(crate) struct Start<'a> {
 
 impl<'a> Start<'a> {
     /// A seed's weights, trained on demonstrations.
-    pub(crate) fn new(study: &'a Study<Setup>, seed: u64) -> Result<Start<'a>, LabError> {
+    pub(crate) fn new(study: &'a Study<Setup>, seed: u64) -> Result<Start<'a>> {
         Start::untrained(study, seed)?.learn()
     }
 
-    fn untrained(study: &'a Study<Setup>, seed: u64) -> Result<Start<'a>, LabError> {
+    fn untrained(study: &'a Study<Setup>, seed: u64) -> Result<Start<'a>> {
         let (shape, form) = (&study.setup.model, study.setup.task);
         let (vocab, hidden, layers) = (VOCABULARY, shape.hidden, shape.layers);
         let (heads, kv_heads) = (shape.heads, shape.kv_heads);
@@ -61,7 +61,7 @@ impl<'a> Start<'a> {
         config.intermediate_size = shape.intermediate;
         config.rope_theta = shape.rope_theta;
         let model = Decoder::new(config.clone(), weights::initialise(&config, seed, shape.deviation))?;
-        let sampling = SamplingParams { max_new_tokens: form.len(), min_new_tokens: 0, temperature: 1.0 };
+        let sampling = SamplingParams::new(form.len(), 1.0);
         let settings = StepSettings {
             sampling,
             eos: vec![END],
@@ -84,7 +84,7 @@ impl<'a> Start<'a> {
     }
 
     /// Trains the weights on demonstrations up to the accuracy of the protocol.
-    fn learn(mut self) -> Result<Start<'a>, LabError> {
+    fn learn(mut self) -> Result<Start<'a>> {
         let lesson = &self.study.setup.start;
         let mut engine = self.engine(Some(1.0))?;
         let mut pace = 1.0;
@@ -114,7 +114,7 @@ impl<'a> Start<'a> {
         form.demonstration(&chain, self.study.setup.start.wrong, draws)
     }
 
-    pub(super) fn engine(&self, clip: Option<f64>) -> Result<CpuEngine, LabError> {
+    pub(super) fn engine(&self, clip: Option<f64>) -> Result<CpuEngine> {
         self.engine_with(self.model.parameters().clone(), clip, false)
     }
 
@@ -124,7 +124,7 @@ impl<'a> Start<'a> {
         weights: Parameters<f32>,
         clip: Option<f64>,
         critic: bool,
-    ) -> Result<CpuEngine, LabError> {
+    ) -> Result<CpuEngine> {
         let adam = AdamWSettings { max_grad_norm: clip, ..AdamWSettings::default() };
         let model = Decoder::new(self.model.config().clone(), weights)?;
         let critic = critic.then(|| adam.clone());
@@ -145,14 +145,14 @@ impl<'a> Start<'a> {
     }
 
     /// Responses to so many held-out prompts.
-    fn exam(&self, engine: &mut CpuEngine, prompts: u64, step: u64) -> Result<Rollout, LabError> {
+    fn exam(&self, engine: &mut CpuEngine, prompts: u64, step: u64) -> Result<Rollout> {
         let method = methods::parse("rloo", "").expect("a method without settings").method;
         let prompts = self.prompts(Part::HeldOut, APART..APART + prompts);
         Ok(self.context(method.as_ref()).sample(engine, prompts, SAMPLES, APART + step)?)
     }
 
     /// The accuracy of a step in responses to held-out prompts.
-    fn step_accuracy(&self, engine: &mut CpuEngine) -> Result<f64, LabError> {
+    fn step_accuracy(&self, engine: &mut CpuEngine) -> Result<f64> {
         let prompts = self.study.setup.start.check_prompts;
         Ok(self.verifier.step_accuracy(&self.exam(engine, prompts, self.steps)?))
     }
@@ -164,7 +164,7 @@ impl<'a> Start<'a> {
         sets: Option<Sets>,
         prompt: u64,
         groups: usize,
-    ) -> Result<Rollout, LabError> {
+    ) -> Result<Rollout> {
         let rloo = methods::parse("rloo", "").expect("a method without settings");
         let settings = StepSettings { sets, ..self.settings.clone() };
         let context = StepContext::new(&settings, rloo.method.as_ref(), &self.verifier);
@@ -175,7 +175,7 @@ impl<'a> Start<'a> {
     }
 
     /// Held-out accuracy after so many steps.
-    fn accuracy(&self, engine: &mut CpuEngine, steps: u64) -> Result<f64, LabError> {
+    fn accuracy(&self, engine: &mut CpuEngine, steps: u64) -> Result<f64> {
         let rollout = self.exam(engine, self.study.setup.exam.prompts, steps)?;
         let rewards: Vec<f64> =
             rollout.groups.iter().flat_map(|g| &g.responses).filter_map(|r| r.reward).collect();
@@ -188,7 +188,7 @@ impl<'a> Start<'a> {
         method: &Method,
         engine: &CpuEngine,
         rollout: &mut Rollout,
-    ) -> Result<(), LabError> {
+    ) -> Result<()> {
         match self.study.setup.credit.get(&method.name) {
             Some(credit) => credit.add(&engine.model, &self.verifier.form, &self.settings, rollout),
             None => Ok(()),
@@ -208,7 +208,7 @@ impl<'a> Start<'a> {
         settings: &StepSettings,
         rate: f64,
         watch: impl FnMut(u64, &CpuEngine),
-    ) -> Result<Trial, LabError> {
+    ) -> Result<Trial> {
         let Setup { rl, exam, .. } = &self.study.setup;
         let configured = configured(method);
         let course = Course {

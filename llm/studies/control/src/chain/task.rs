@@ -12,7 +12,7 @@ use grpo_lambda_decoder::generate::SampledResponse;
 use grpo_lambda_decoder::rng::{Address, Purpose, below};
 use grpo_lambda_trainer::reward::RewardBreakdown;
 use grpo_lambda_trainer::step::sft::Example;
-use grpo_lambda_trainer::step::{RewardError, RewardFunction, Rollout, TrainingPrompt};
+use grpo_lambda_trainer::step::{RewardFunction, Rewards, Rollout, TrainingPrompt};
 use serde::Deserialize;
 
 /// Values are the tokens `0..MODULUS`.
@@ -205,12 +205,7 @@ impl Verifier {
 }
 
 impl RewardFunction for Verifier {
-    fn rewards(
-        &self,
-        _: u64,
-        prompt: &TrainingPrompt,
-        responses: &[SampledResponse],
-    ) -> Result<Vec<RewardBreakdown>, RewardError> {
+    fn rewards(&self, _: u64, prompt: &TrainingPrompt, responses: &[SampledResponse]) -> Rewards {
         let rewarded = |response: &SampledResponse| RewardBreakdown {
             total: Some(self.reward(prompt, &response.tokens)),
             components: Vec::new(),

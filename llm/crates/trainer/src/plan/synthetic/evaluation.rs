@@ -8,7 +8,7 @@ use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_gpu::dry::{Ceilings, Dry, Work};
 use grpo_lambda_gpu::{Device, Dtype};
 
-use super::SyntheticStepError;
+use super::Result;
 use super::memory_check::ALLOWANCE;
 use crate::step::engine::GpuModel;
 
@@ -33,13 +33,13 @@ pub struct EvaluationPrediction {
 
 impl EvaluationShape<'_> {
     /// Counts an evaluation that decodes so many responses at a time.
-    pub fn predict(&self, slots: usize) -> Result<EvaluationPrediction, SyntheticStepError> {
+    pub fn predict(&self, slots: usize) -> Result<EvaluationPrediction> {
         let dry = self.generate(Ceilings::default(), slots)?;
         Ok(EvaluationPrediction { slots, peak: dry.ledger().peak().0 })
     }
 
     /// Work of so many responses decoded together: the prompts, and the other tokens with rows of their mean length.
-    pub fn work(&self, ceilings: Ceilings, rows: usize) -> Result<Work, SyntheticStepError> {
+    pub fn work(&self, ceilings: Ceilings, rows: usize) -> Result<Work> {
         let work = |prompt_tokens: usize, new_tokens: usize| {
             let shape = EvaluationShape { prompt_tokens, new_tokens, ..*self };
             shape.generate(ceilings, rows).map(|dry| dry.work())
@@ -51,14 +51,13 @@ impl EvaluationShape<'_> {
     }
 
     /// The dry device after generating.
-    fn generate(&self, ceilings: Ceilings, rows: usize) -> Result<Arc<Dry>, SyntheticStepError> {
+    fn generate(&self, ceilings: Ceilings, rows: usize) -> Result<Arc<Dry>> {
         let dry = Arc::new(Dry::at(ceilings));
         let device: Arc<dyn Device> = dry.clone();
         let model = GpuModel::uninitialised(&device, self.dtype, self.shape)?;
         let prompt = vec![0; self.prompt_tokens];
         let prompts = vec![prompt.as_slice(); rows];
-        let sampling =
-            SamplingParams { max_new_tokens: self.new_tokens, min_new_tokens: 0, temperature: 1.0 };
+        let sampling = SamplingParams::new(self.new_tokens, 1.0);
         let address = |_: usize, _: usize| Address::new(0, Purpose::Evaluation);
         model.generate(&SamplingRequest::new(&prompts, 1, &[], sampling, &address))?;
         Ok(dry)
@@ -66,7 +65,7 @@ impl EvaluationShape<'_> {
 
     /// The evaluation with the most slots, at most `most`, whose peak and [`ALLOWANCE`] take at most `free` bytes; none where one response is
     /// too much.
-    pub fn most(&self, most: usize, free: u64) -> Result<Option<EvaluationPrediction>, SyntheticStepError> {
+    pub fn most(&self, most: usize, free: u64) -> Result<Option<EvaluationPrediction>> {
         let (mut fits, mut too_many) = (None, most + 1);
         // All of them, then by halves.
         let mut next = most;
@@ -87,12 +86,7 @@ impl EvaluationShape<'_> {
     ///
     /// # Errors
     /// One line that says what to change, where they do not fit.
-    pub fn slots(
-        &self,
-        asked: Option<usize>,
-        otherwise: usize,
-        free: u64,
-    ) -> Result<Result<usize, String>, SyntheticStepError> {
+    pub fn slots(&self, asked: Option<usize>, otherwise: usize, free: u64) -> Result<Result<usize, String>> {
         let most = asked.unwrap_or(otherwise);
         let found = self.most(most, free)?;
         let slots = found.map_or(0, |found| found.slots);

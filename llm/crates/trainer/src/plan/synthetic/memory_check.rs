@@ -4,8 +4,8 @@ use grpo_lambda_decoder::model::ModelConfig as Shape;
 use grpo_lambda_decoder::slots;
 use grpo_lambda_gpu::{Dtype, StatePlace};
 
-use super::SyntheticStepError;
 use super::predict::{StepPrediction, predict};
+use super::{Result, SyntheticStepError};
 use crate::config::Config;
 use crate::eval::eval_slots;
 use crate::problems::MaxLengths;
@@ -93,7 +93,7 @@ pub fn decided(
     dtype: Dtype,
     longest: MaxLengths,
     free: u64,
-) -> Result<(Config, StepPrediction), SyntheticStepError> {
+) -> Result<(Config, StepPrediction)> {
     let mut kept = None;
     let decided = config.deciding_recomputation(|config| {
         let predicted = predict(shape, config, dtype, longest)?;

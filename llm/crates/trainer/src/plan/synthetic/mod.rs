@@ -41,3 +41,6 @@ pub enum SyntheticStepError {
     #[error("method.name={method}: a synthetic step has no {}; choose another method", asked.name())]
     ExtraInputs { method: String, asked: InputKind },
 }
+
+/// The result of a synthetic step, or of counting one.
+pub type Result<T, E = SyntheticStepError> = std::result::Result<T, E>;

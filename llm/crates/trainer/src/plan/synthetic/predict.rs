@@ -10,8 +10,8 @@ use grpo_lambda_gpu::dry::{Ceilings, Dry, Work};
 use grpo_lambda_gpu::ledger::Uses;
 use grpo_lambda_gpu::{Device, DeviceError, Dtype};
 
-use super::SyntheticStepError;
 use super::step::{RATE, generate, prompts, run, synthetic_engine};
+use super::{Result, SyntheticStepError};
 use crate::config::Config;
 use crate::eval::{QUEUE, eval_slots};
 use crate::problems::MaxLengths;
@@ -158,12 +158,7 @@ impl Observer for Count<'_> {
 }
 
 /// Counts a step of `config` on a model of this shape, the sampling of an evaluation and, where examples have a length, a supervised step.
-pub fn predict(
-    shape: &Shape,
-    config: &Config,
-    dtype: Dtype,
-    longest: MaxLengths,
-) -> Result<StepPrediction, SyntheticStepError> {
+pub fn predict(shape: &Shape, config: &Config, dtype: Dtype, longest: MaxLengths) -> Result<StepPrediction> {
     predict_at(Ceilings::default(), shape, config, dtype, longest)
 }
 
@@ -174,7 +169,7 @@ pub fn predict_at(
     config: &Config,
     dtype: Dtype,
     longest: MaxLengths,
-) -> Result<StepPrediction, SyntheticStepError> {
+) -> Result<StepPrediction> {
     let prompt_tokens = longest.prompt;
     let supervised = supervised_step(ceilings, shape, config, dtype, longest.example)?;
     let (supervised, supervised_work) = supervised.unzip();
@@ -238,7 +233,7 @@ fn sampling_work(
     dry: &Dry,
     config: &Config,
     prompt_tokens: usize,
-) -> Result<[(Work, ByKernel); 2], SyntheticStepError> {
+) -> Result<[(Work, ByKernel); 2]> {
     let rl = &config.rl;
     let work_of = |(n, prompt_tokens): (usize, usize), (group, new): (usize, usize)| {
         let prompts = prompts(n, prompt_tokens, engine.shape().vocab_size, 0);
@@ -269,7 +264,7 @@ fn supervised_step(
     config: &Config,
     dtype: Dtype,
     example: usize,
-) -> Result<Option<PeakAndWork>, SyntheticStepError> {
+) -> Result<Option<PeakAndWork>> {
     if config.sft.steps == 0 || example < 2 {
         return Ok(None);
     }

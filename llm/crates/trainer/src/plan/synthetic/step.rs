@@ -4,22 +4,22 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use grpo_lambda::group::InputKind;
-use grpo_lambda_decoder::generate::{RolloutError, SampledResponse};
+use grpo_lambda_decoder::generate::{Responses, SampledResponse};
 use grpo_lambda_decoder::mismatch::Mismatch;
 use grpo_lambda_decoder::model::{Error, ModelConfig as Shape};
 use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_gpu::{Device, DeviceError, Dtype};
 use grpo_lambda_grade::Gold;
 
-use super::SyntheticStepError;
 use super::clock::{Clocked, Moment};
+use super::{Result, SyntheticStepError};
 use crate::config::Config;
 use crate::reward::RewardBreakdown;
 use crate::step::engine::{Engine, GpuEngine, SyntheticWeights, TrainingSetup};
 use crate::step::extra_inputs::{is_of_the_cpu, provided};
 use crate::step::{
-    Observer, Phase, RequestedCompletions, RewardError, RewardFunction, StepContext, StepReport,
-    StepSettings, StepStarts, TrainingPrompt,
+    Observer, Phase, RequestedCompletions, RewardFunction, Rewards, StepContext, StepReport, StepSettings,
+    StepStarts, TrainingPrompt,
 };
 
 /// The learning rate: too small to matter.
@@ -53,12 +53,7 @@ pub struct StepTimings {
 pub struct AlternatingRewards;
 
 impl RewardFunction for AlternatingRewards {
-    fn rewards(
-        &self,
-        _: u64,
-        _: &TrainingPrompt,
-        responses: &[SampledResponse],
-    ) -> Result<Vec<RewardBreakdown>, RewardError> {
+    fn rewards(&self, _: u64, _: &TrainingPrompt, responses: &[SampledResponse]) -> Rewards {
         let breakdowns = |i: usize| RewardBreakdown {
             total: Some(f64::from(i.is_multiple_of(2))),
             components: Vec::new(),
@@ -112,7 +107,7 @@ pub fn step(
     device: Option<&Arc<dyn Device>>,
     prompt_tokens: usize,
     number: u64,
-) -> Result<(Clocked<StepTimings>, Mismatch), SyntheticStepError> {
+) -> Result<(Clocked<StepTimings>, Mismatch)> {
     let clock = PhaseClock { device, began: Cell::new(Moment::now()), phases: Cell::default() };
     let (report, prefill, step) = run(engine, config, device, (prompt_tokens, number), &clock)?;
     let timed = clock.phases.get().with(prefill, |timed, prefill| {
@@ -129,7 +124,7 @@ pub(super) fn run(
     device: Option<&Arc<dyn Device>>,
     (prompt_tokens, number): (usize, u64),
     observer: &dyn Observer,
-) -> Result<(StepReport, Clocked<f64>, Clocked<f64>), SyntheticStepError> {
+) -> Result<(StepReport, Clocked<f64>, Clocked<f64>)> {
     let (configured, rl) = (config.configured(), &config.rl);
     let lacks = |kind: &InputKind| !provided(configured).contains(kind) || is_of_the_cpu(*kind);
     if let Some(asked) = configured.extra_inputs().into_iter().find(lacks) {
@@ -173,7 +168,7 @@ pub(super) fn generate(
     prompts: &[TrainingPrompt],
     (group, new): (usize, usize),
     number: u64,
-) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
+) -> Responses {
     let mut settings = settings(config);
     settings.sampling.max_new_tokens = new;
     let configured = config.configured();

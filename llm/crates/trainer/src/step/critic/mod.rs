@@ -22,7 +22,7 @@ use grpo_lambda_decoder::model::weights::{Parameters, head_name};
 use grpo_lambda_decoder::model::{Decoder, Error, Gradients, ModelConfig, Rows, ValueHead};
 use grpo_lambda_decoder::optim::{AdamW, AdamWSettings, OptimError, StepOutcome, WriteStateError};
 
-use super::PolicyError;
+use super::Result;
 use crate::config::Config;
 use crate::config::schedule::Schedule;
 
@@ -106,7 +106,7 @@ impl Critic {
         targets: &[Option<Targets>],
         (settings, recompute): (&CriticSettings, bool),
         rate: f64,
-    ) -> Result<CriticReport, PolicyError> {
+    ) -> Result<CriticReport> {
         let explained = explained_variance(targets.iter().flatten());
         let mut report = CriticReport { loss: 0.0, explained, updates: Vec::new() };
         if targets.iter().flatten().next().is_none() {

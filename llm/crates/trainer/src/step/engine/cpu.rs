@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::io::Write;
 
-use grpo_lambda_decoder::generate::{RolloutError, SampledResponse, Sampler, SamplingRequest};
+use grpo_lambda_decoder::generate::{Responses, Sampler, SamplingRequest};
 use grpo_lambda_decoder::lora::{Lora, LoraSettings};
 use grpo_lambda_decoder::model::weights::{Parameters, Tensor};
 use grpo_lambda_decoder::model::{
-    Cotangents, Decoder, Error, ForwardOptions, Gradients, ModelConfig, Rows, Tape as DecoderTape,
+    Cotangents, Decoder, ForwardOptions, Gradients, ModelConfig, Result, Rows, Tape as DecoderTape,
     TokenScores,
 };
 use grpo_lambda_decoder::optim::{AdamW, OptimError, StepOutcome, WriteStateError};
@@ -30,7 +30,7 @@ pub struct CpuEngine {
 
 impl CpuEngine {
     /// An engine that starts from `model`.
-    pub fn new(model: Decoder<f32>, setup: TrainingSetup) -> Result<Self, Error> {
+    pub fn new(model: Decoder<f32>, setup: TrainingSetup) -> Result<Self> {
         let shape = model.config().clone();
         let reference = setup.reference.map(|p| Decoder::new(shape.clone(), p)).transpose()?;
         let critic =
@@ -69,7 +69,7 @@ impl CpuEngine {
 }
 
 impl Sampler for CpuEngine {
-    fn generate(&self, request: &SamplingRequest<'_>) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
+    fn generate(&self, request: &SamplingRequest<'_>) -> Responses {
         self.model.generate(request)
     }
 }
@@ -87,12 +87,12 @@ impl Engine for CpuEngine {
         self.optimiser.steps()
     }
 
-    fn forward(&self, rows: &Rows, options: ForwardOptions) -> Result<(TokenScores, Tape), Error> {
+    fn forward(&self, rows: &Rows, options: ForwardOptions) -> Result<(TokenScores, Tape)> {
         let (scores, tape) = self.model.forward(rows, options)?;
         Ok((scores, Tape::new(tape)))
     }
 
-    fn score_reference(&mut self, rows: &[Rows], options: ForwardOptions) -> Result<Vec<TokenScores>, Error> {
+    fn score_reference(&mut self, rows: &[Rows], options: ForwardOptions) -> Result<Vec<TokenScores>> {
         let score = |model: &Decoder<f32>| rows.iter().map(|rows| model.score(rows, options)).collect();
         match (&self.reference, &self.lora) {
             (Some(reference), _) => score(reference),
@@ -101,7 +101,7 @@ impl Engine for CpuEngine {
         }
     }
 
-    fn backward(&mut self, tape: Tape, cotangents: Cotangents<'_>) -> Result<(), Error> {
+    fn backward(&mut self, tape: Tape, cotangents: Cotangents<'_>) -> Result<()> {
         let tape: DecoderTape<f32> = tape.into_inner();
         self.recomputes = tape.recomputes();
         self.model.backward(tape, cotangents, &mut self.gradients);
@@ -131,11 +131,11 @@ impl Engine for CpuEngine {
         Ok(outcome)
     }
 
-    fn parameters(&self) -> Result<Cow<'_, Parameters<f32>>, Error> {
+    fn parameters(&self) -> Result<Cow<'_, Parameters<f32>>> {
         Ok(Cow::Borrowed(self.model.parameters()))
     }
 
-    fn frozen_weights(&self) -> Result<Option<Cow<'_, Parameters<f32>>>, Error> {
+    fn frozen_weights(&self) -> Result<Option<Cow<'_, Parameters<f32>>>> {
         Ok(match (&self.reference, &self.lora) {
             (Some(reference), _) => Some(Cow::Borrowed(reference.parameters())),
             (None, Some(lora)) => Some(Cow::Owned(lora.under(&self.model))),
@@ -143,7 +143,7 @@ impl Engine for CpuEngine {
         })
     }
 
-    fn adapter(&self) -> Result<Option<(LoraSettings, Parameters<f32>)>, Error> {
+    fn adapter(&self) -> Result<Option<(LoraSettings, Parameters<f32>)>> {
         let Some(lora) = &self.lora else { return Ok(None) };
         let shapes = lora.settings().shapes(self.model.config())?;
         let tensor = |(name, weights): (&str, &[f32])| {

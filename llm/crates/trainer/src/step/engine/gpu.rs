@@ -5,12 +5,12 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use grpo_lambda_decoder::generate::{RolloutError, SampledResponse, Sampler, SamplingRequest};
+use grpo_lambda_decoder::generate::{Responses, Sampler, SamplingRequest};
 use grpo_lambda_decoder::lora::{self, LoraSettings};
 use grpo_lambda_decoder::model::config::{NormPlacement, QkNorm};
 use grpo_lambda_decoder::model::weights::{self, Parameters};
 use grpo_lambda_decoder::model::{
-    Cotangents, Decoder, Error, ForwardOptions, ModelConfig, Rows, TokenScores,
+    Cotangents, Decoder, Error, ForwardOptions, ModelConfig, Result, Rows, TokenScores,
 };
 use grpo_lambda_decoder::optim::{OptimError, StepOutcome, WriteStateError};
 use grpo_lambda_gpu::generate::{self, GenerateOptions};
@@ -27,7 +27,7 @@ use super::{Engine, Tape, TrainingSetup};
 ///
 /// # Errors
 /// [`Error::Unsupported`] names the part of its layers that has no kernels.
-pub(super) fn layout(shape: &ModelConfig) -> Result<Arc<Layout>, Error> {
+pub(super) fn layout(shape: &ModelConfig) -> Result<Arc<Layout>> {
     let part = match (shape.norm_placement, shape.qk_norm) {
         (NormPlacement::Pre, QkNorm::None | QkNorm::PerHead) => return Ok(Arc::new(Layout::new(shape))),
         (NormPlacement::Post, _) => "norms after attention and the MLP",
@@ -51,7 +51,7 @@ impl GpuModel {
         dtype: Dtype,
         shape: &ModelConfig,
         parameters: &Parameters<f32>,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self> {
         weights::check(shape, parameters)?;
         let layout = layout(shape)?;
         let weights = Weights::upload(device, "weights", &layout, parameters, dtype)?;
@@ -60,12 +60,7 @@ impl GpuModel {
     }
 
     /// Adds an adapter next to the weights, unmerged: merged, the two would be rounded together.
-    fn with_adapter(
-        self,
-        settings: &LoraSettings,
-        adapter: &Parameters<f32>,
-        dtype: Dtype,
-    ) -> Result<Self, Error> {
+    fn with_adapter(self, settings: &LoraSettings, adapter: &Parameters<f32>, dtype: Dtype) -> Result<Self> {
         let device = &self.decoder.kernels().device;
         let layout = Arc::new(AdapterLayout::new(settings, self.decoder.config())?);
         let adapter = Adapter::upload(device, "weights", &layout, adapter, dtype)?;
@@ -79,7 +74,7 @@ impl GpuModel {
         dtype: Dtype,
         shape: &ModelConfig,
         directory: &Path,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self> {
         let (own, base) = (directory.join("adapter"), directory.join("reference"));
         let apart = dtype == Dtype::Bf16 && own.join(lora::CONFIG_FILE).is_file() && base.is_dir();
         if !apart {
@@ -108,7 +103,7 @@ impl GpuModel {
 }
 
 impl Sampler for GpuModel {
-    fn generate(&self, request: &SamplingRequest<'_>) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
+    fn generate(&self, request: &SamplingRequest<'_>) -> Responses {
         Ok(generate::run(&self.decoder, self.network(), request, GenerateOptions::default())?.0)
     }
 }
@@ -132,7 +127,7 @@ impl GpuEngine {
         shape: &ModelConfig,
         parameters: &Parameters<f32>,
         setup: TrainingSetup,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self> {
         let mut model = GpuModel::new(device, dtype, shape, parameters)?;
         let layout = model.weights.layout().clone();
         let reference = match &setup.reference {
@@ -177,7 +172,7 @@ impl GpuEngine {
 }
 
 impl Sampler for GpuEngine {
-    fn generate(&self, request: &SamplingRequest<'_>) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
+    fn generate(&self, request: &SamplingRequest<'_>) -> Responses {
         self.model.generate(request)
     }
 }
@@ -195,12 +190,12 @@ impl Engine for GpuEngine {
         self.optimiser.steps()
     }
 
-    fn forward(&self, rows: &Rows, options: ForwardOptions) -> Result<(TokenScores, Tape), Error> {
+    fn forward(&self, rows: &Rows, options: ForwardOptions) -> Result<(TokenScores, Tape)> {
         let (scores, tape) = self.model.decoder.forward(self.model.network(), rows, options)?;
         Ok((scores, Tape::new(tape)))
     }
 
-    fn score_reference(&mut self, rows: &[Rows], options: ForwardOptions) -> Result<Vec<TokenScores>, Error> {
+    fn score_reference(&mut self, rows: &[Rows], options: ForwardOptions) -> Result<Vec<TokenScores>> {
         let weights = match (&self.reference, &self.model.adapter) {
             (Some(reference), _) => reference,
             (None, Some(_)) => &self.model.weights,
@@ -209,7 +204,7 @@ impl Engine for GpuEngine {
         rows.iter().map(|rows| Ok(self.model.decoder.score(weights, rows, options)?)).collect()
     }
 
-    fn backward(&mut self, tape: Tape, cotangents: Cotangents<'_>) -> Result<(), Error> {
+    fn backward(&mut self, tape: Tape, cotangents: Cotangents<'_>) -> Result<()> {
         let (tape, gradients) = (tape.into_inner(), self.take_gradients()?);
         self.model.decoder.backward(self.model.network(), tape, cotangents, &gradients)?;
         self.gradients = Some(gradients);
@@ -221,7 +216,7 @@ impl Engine for GpuEngine {
         Ok(self.optimiser.step(rate, &gradients, self.model.trained())?)
     }
 
-    fn parameters(&self) -> Result<Cow<'_, Parameters<f32>>, Error> {
+    fn parameters(&self) -> Result<Cow<'_, Parameters<f32>>> {
         let Some((settings, adapter)) = self.adapter()? else {
             return Ok(Cow::Owned(self.optimiser.parameters()?));
         };
@@ -230,7 +225,7 @@ impl Engine for GpuEngine {
         Ok(Cow::Owned(parameters))
     }
 
-    fn frozen_weights(&self) -> Result<Option<Cow<'_, Parameters<f32>>>, Error> {
+    fn frozen_weights(&self) -> Result<Option<Cow<'_, Parameters<f32>>>> {
         let frozen = match (&self.reference, &self.model.adapter) {
             (Some(reference), _) => Some(reference),
             (None, Some(_)) => Some(&self.model.weights),
@@ -239,7 +234,7 @@ impl Engine for GpuEngine {
         Ok(frozen.map(|weights| weights.tensors().read()).transpose()?.map(Cow::Owned))
     }
 
-    fn adapter(&self) -> Result<Option<(LoraSettings, Parameters<f32>)>, Error> {
+    fn adapter(&self) -> Result<Option<(LoraSettings, Parameters<f32>)>> {
         let Some(adapter) = &self.model.adapter else { return Ok(None) };
         Ok(Some((adapter.layout().settings().clone(), self.optimiser.parameters()?)))
     }

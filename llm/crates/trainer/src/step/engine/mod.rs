@@ -17,11 +17,11 @@ pub use cpu::CpuEngine;
 pub use gpu::{GpuEngine, GpuModel};
 pub use synthetic::SyntheticWeights;
 
-use grpo_lambda_decoder::generate::{RolloutError, SampledResponse, Sampler, SamplingRequest};
+use grpo_lambda_decoder::generate::{Responses, Sampler, SamplingRequest};
 use grpo_lambda_decoder::lora::LoraSettings;
 use grpo_lambda_decoder::model::weights::Parameters;
 use grpo_lambda_decoder::model::{
-    Cotangents, Decoder, Error, ForwardOptions, ModelConfig, Rows, TokenScores,
+    Cotangents, Decoder, ForwardOptions, ModelConfig, Result, Rows, TokenScores,
 };
 use grpo_lambda_decoder::optim::{AdamWSettings, OptimError, StepOutcome, WriteStateError};
 use grpo_lambda_gpu::StatePlace;
@@ -87,16 +87,16 @@ pub trait Engine: Sampler {
     fn steps(&self) -> u64;
 
     /// Log-probabilities of the scored tokens, with the tape to differentiate them.
-    fn forward(&self, rows: &Rows, options: ForwardOptions) -> Result<(TokenScores, Tape), Error>;
+    fn forward(&self, rows: &Rows, options: ForwardOptions) -> Result<(TokenScores, Tape)>;
 
     /// Log-probabilities under the frozen reference, batch by batch.
     ///
     /// # Panics
     /// If the stage began without a reference and without an adapter.
-    fn score_reference(&mut self, rows: &[Rows], options: ForwardOptions) -> Result<Vec<TokenScores>, Error>;
+    fn score_reference(&mut self, rows: &[Rows], options: ForwardOptions) -> Result<Vec<TokenScores>>;
 
     /// Adds the gradient of the sum over scored tokens of log-probabilities and entropies times their cotangents.
-    fn backward(&mut self, tape: Tape, cotangents: Cotangents<'_>) -> Result<(), Error>;
+    fn backward(&mut self, tape: Tape, cotangents: Cotangents<'_>) -> Result<()>;
 
     /// Propagates what waits for the last row of a gradient: on the CPU the gradient of shared prompts. [`Engine::step`] does it otherwise.
     fn complete(&mut self) {}
@@ -105,13 +105,13 @@ pub trait Engine: Sampler {
     fn step(&mut self, rate: f64) -> Result<StepOutcome, OptimError>;
 
     /// The weights in full precision, with the adapter merged: the policy that is sampled.
-    fn parameters(&self) -> Result<Cow<'_, Parameters<f32>>, Error>;
+    fn parameters(&self) -> Result<Cow<'_, Parameters<f32>>>;
 
     /// The frozen weights that a checkpoint needs to continue: the reference, or the weights under the adapter.
-    fn frozen_weights(&self) -> Result<Option<Cow<'_, Parameters<f32>>>, Error>;
+    fn frozen_weights(&self) -> Result<Option<Cow<'_, Parameters<f32>>>>;
 
     /// The adapter with its settings; `None` if all weights are trained.
-    fn adapter(&self) -> Result<Option<(LoraSettings, Parameters<f32>)>, Error>;
+    fn adapter(&self) -> Result<Option<(LoraSettings, Parameters<f32>)>>;
 
     /// Writes the optimiser's state, with full-precision copies of what is trained: see [`grpo_lambda_decoder::optim::AdamW::to_bytes`].
     fn write_optimiser(&self, to: &mut dyn Write) -> Result<(), WriteStateError>;
@@ -143,11 +143,7 @@ pub trait WeightFollower {
     ///
     /// # Errors
     /// If the weights cannot be handed over, or the sampler fails.
-    fn generate(
-        &self,
-        engine: &dyn Engine,
-        request: &SamplingRequest<'_>,
-    ) -> Result<Vec<Vec<SampledResponse>>, RolloutError>;
+    fn generate(&self, engine: &dyn Engine, request: &SamplingRequest<'_>) -> Responses;
 }
 
 /// An engine with the follower that samples in its place; without one it samples itself.
@@ -158,7 +154,7 @@ pub struct SampledBy<'a> {
 }
 
 impl Sampler for SampledBy<'_> {
-    fn generate(&self, request: &SamplingRequest<'_>) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
+    fn generate(&self, request: &SamplingRequest<'_>) -> Responses {
         match self.follower {
             Some(follower) => follower.generate(self.engine, request),
             None => self.engine.generate(request),

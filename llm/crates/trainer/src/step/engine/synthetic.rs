@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use grpo_lambda_decoder::model::weights::Parameters;
-use grpo_lambda_decoder::model::{Error, ModelConfig};
+use grpo_lambda_decoder::model::{ModelConfig, Result};
 use grpo_lambda_gpu::lora::AdapterLayout;
 use grpo_lambda_gpu::ptr::Float;
 use grpo_lambda_gpu::weights::Tensors;
@@ -51,11 +51,7 @@ impl SyntheticWeights {
 
 impl GpuModel {
     /// A model without weights, for dry runs, which compute nothing.
-    pub(crate) fn uninitialised(
-        device: &Arc<dyn Device>,
-        dtype: Dtype,
-        shape: &ModelConfig,
-    ) -> Result<Self, Error> {
+    pub(crate) fn uninitialised(device: &Arc<dyn Device>, dtype: Dtype, shape: &ModelConfig) -> Result<Self> {
         let layout = layout(shape)?;
         let weights = Weights::zeros(device, "weights", &layout, dtype)?;
         let decoder = GpuDecoder::new(Kernels { device: device.clone(), dtype }, layout, Budget::default());
@@ -73,7 +69,7 @@ impl GpuEngine {
         setup: TrainingSetup,
         reference: bool,
         fill_with: SyntheticWeights,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self> {
         let seed = setup.seed;
         let layout = layout(shape)?;
         let weights = Weights::zeros(device, "weights", &layout, dtype)?;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{addition, model, start};
 use grpo_lambda::group::Group;
 use grpo_lambda::methods::Method;
-use grpo_lambda_decoder::generate::{RolloutError, SampledResponse, SamplingRequest};
+use grpo_lambda_decoder::generate::{Responses, SampledResponse, SamplingRequest};
 use grpo_lambda_decoder::model::{ForwardOptions, Rows};
 use grpo_lambda_decoder::optim::AdamWSettings;
 use grpo_lambda_trainer::config::Config;
@@ -14,7 +14,7 @@ use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::reward::RewardBreakdown;
 use grpo_lambda_trainer::step::engine::{CpuEngine, Engine, WeightFollower};
 use grpo_lambda_trainer::step::{
-    OnTree, RequestedCompletions, RewardError, RewardFunction, Rollout, SharedPrefixes, StepContext,
+    OnTree, RequestedCompletions, RewardFunction, Rewards, Rollout, SharedPrefixes, StepContext,
     StepSettings, StepStarts, TrainingPrompt,
 };
 use std::cell::RefCell;
@@ -36,12 +36,7 @@ impl ByTokens {
 }
 
 impl RewardFunction for ByTokens {
-    fn rewards(
-        &self,
-        _: u64,
-        _: &TrainingPrompt,
-        responses: &[SampledResponse],
-    ) -> Result<Vec<RewardBreakdown>, RewardError> {
+    fn rewards(&self, _: u64, _: &TrainingPrompt, responses: &[SampledResponse]) -> Rewards {
         self.graded.borrow_mut().push(responses.iter().map(|r| r.tokens.clone()).collect());
         let reward =
             |r: &SampledResponse| RewardBreakdown { total: Some(self.reward(&r.tokens)), components: vec![] };
@@ -283,12 +278,7 @@ impl Partly {
 }
 
 impl RewardFunction for Partly {
-    fn rewards(
-        &self,
-        step: u64,
-        prompt: &TrainingPrompt,
-        responses: &[SampledResponse],
-    ) -> Result<Vec<RewardBreakdown>, RewardError> {
+    fn rewards(&self, step: u64, prompt: &TrainingPrompt, responses: &[SampledResponse]) -> Rewards {
         let mut all = self.0.rewards(step, prompt, responses)?;
         all.iter_mut().zip(responses).for_each(|(own, response)| own.total = self.reward(&response.tokens));
         Ok(all)
@@ -347,11 +337,7 @@ fn completions_without_a_reward_leave_a_value_and_steps_without_a_value_get_no_c
 struct Bounds(RefCell<Vec<Option<usize>>>);
 
 impl WeightFollower for Bounds {
-    fn generate(
-        &self,
-        engine: &dyn Engine,
-        request: &SamplingRequest<'_>,
-    ) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
+    fn generate(&self, engine: &dyn Engine, request: &SamplingRequest<'_>) -> Responses {
         self.0.borrow_mut().push(request.slots);
         engine.generate(request)
     }
