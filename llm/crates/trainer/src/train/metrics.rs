@@ -14,13 +14,13 @@ use crate::step::sft::SftReport;
 use crate::step::{Rollout, StepReport};
 
 /// Declares a row of a log. Every field is a column of the same name and of the same place; one that is `None` is empty there.
-/// `docs/records.md` quotes the fields' comments.
+/// `docs/records.md` quotes the meanings.
 macro_rules! row {
-    ($(#[$about:meta])* struct $name:ident { $($(#[doc = $doc:literal])* $column:ident,)* }) => {
+    ($(#[$about:meta])* struct $name:ident { $($column:ident: $meaning:literal,)* }) => {
         $(#[$about])*
         #[derive(Clone, Copy, Debug, Default, PartialEq)]
         pub struct $name {
-            $($(#[doc = $doc])* pub $column: Option<f64>,)*
+            $(#[doc = $meaning] pub $column: Option<f64>,)*
         }
 
         impl $name {
@@ -28,7 +28,7 @@ macro_rules! row {
             pub const COLUMNS: &[&str] = &[$(stringify!($column)),*];
 
             /// The meaning of each column.
-            pub const MEANINGS: &[&str] = &[$(concat!($($doc),*)),*];
+            pub const MEANINGS: &[&str] = &[$($meaning),*];
 
             /// The columns that have a value.
             pub fn entries(&self) -> impl Iterator<Item = (&'static str, f64)> + use<> {
@@ -42,80 +42,49 @@ macro_rules! row {
 row! {
     /// A row of `metrics.csv`: nothing of the clock or the machine. The columns of components, of the sampler and of a critic come after it.
     struct StepMetrics {
-        #[doc = "loss of the update, with its KL term and without an entropy bonus; in supervised learning the \
-            mean negative log-likelihood of a demonstration's tokens, in nats"]
-        loss,
-        #[doc = "learning rate of this step"]
-        lr,
-        #[doc = "Euclidean norm of the gradient of all parameters before clipping; empty when the update was skipped"]
-        grad_norm,
-        #[doc = "factor by which clipping multiplied the gradient; 1 if it did not clip"]
-        grad_scale,
-        #[doc = "1 when the update was left out because a gradient was not finite, else 0"]
-        skipped,
-        #[doc = "tokens whose log-probabilities enter the loss; in RL those of the responses with their end \
-            tokens"]
-        tokens,
-        #[doc = "mean reward of the responses that have one; empty where none has"]
-        reward,
-        #[doc = "share of right responses among those that could be graded; empty where none could"]
-        accuracy,
-        #[doc = "mean over tokens of the KL estimate against the reference, in nats; empty when `method.beta` is 0, because it is not computed"]
-        kl,
-        #[doc = "mean entropy of the sampling distribution over the tokens of the responses, in nats"]
-        entropy,
-        #[doc = "mean over tokens of the importance ratio, or of the trace ratio if the method has a trace"]
-        ratio_mean,
-        #[doc = "exp of the largest absolute log-ratio of a token: 2 means that a probability doubled or halved"]
-        ratio_max,
-        #[doc = "exp of the largest absolute log-ratio of a trace"]
-        trace_ratio_max,
-        #[doc = "share of tokens clipped at the lower bound, so that their gradient is 0"]
-        clip_fraction_low,
-        #[doc = "share of tokens clipped at the upper bound or at a two-sided cap"]
-        clip_fraction_high,
-        #[doc = "share of tokens whose log-ratio is so large that exp is continued by its tangent"]
-        saturated_fraction,
-        #[doc = "mean over tokens of exp of the absolute difference between the log-probabilities of sampler and trainer at the same weights; 1 is exact"]
-        logp_error,
-        #[doc = "largest value of this factor over tokens"]
-        logp_error_max,
-        #[doc = "mean length of a response, in tokens, the end token included"]
-        length,
-        #[doc = "share of responses that were cut off at `rl.max_new_tokens`"]
-        truncated,
-        #[doc = "groups of responses in the batch"]
-        groups,
-        #[doc = "groups whose known rewards are all equal, so that a group baseline gives them zero advantage"]
-        zero_variance_groups,
-        #[doc = "responses without a reward"]
-        ungraded,
-        #[doc = "tokens of forward passes for extra inputs: greedy responses, completions, and scores of a \
+        loss: "loss of the update, with its KL term and without an entropy bonus; in supervised learning the \
+            mean negative log-likelihood of a demonstration's tokens, in nats",
+        lr: "learning rate of this step",
+        grad_norm: "Euclidean norm of the gradient of all parameters before clipping; empty when the update was skipped",
+        grad_scale: "factor by which clipping multiplied the gradient; 1 if it did not clip",
+        skipped: "1 when the update was left out because a gradient was not finite, else 0",
+        tokens: "tokens whose log-probabilities enter the loss; in RL those of the responses with their end \
+            tokens",
+        reward: "mean reward of the responses that have one; empty where none has",
+        accuracy: "share of right responses among those that could be graded; empty where none could",
+        kl: "mean over tokens of the KL estimate against the reference, in nats; empty when `method.beta` is 0, because it is not computed",
+        entropy: "mean entropy of the sampling distribution over the tokens of the responses, in nats",
+        ratio_mean: "mean over tokens of the importance ratio, or of the trace ratio if the method has a trace",
+        ratio_max: "exp of the largest absolute log-ratio of a token: 2 means that a probability doubled or halved",
+        trace_ratio_max: "exp of the largest absolute log-ratio of a trace",
+        clip_fraction_low: "share of tokens clipped at the lower bound, so that their gradient is 0",
+        clip_fraction_high: "share of tokens clipped at the upper bound or at a two-sided cap",
+        saturated_fraction: "share of tokens whose log-ratio is so large that exp is continued by its tangent",
+        logp_error: "mean over tokens of exp of the absolute difference between the log-probabilities of sampler and trainer at the same weights; 1 is exact",
+        logp_error_max: "largest value of this factor over tokens",
+        length: "mean length of a response, in tokens, the end token included",
+        truncated: "share of responses that were cut off at `rl.max_new_tokens`",
+        groups: "groups of responses in the batch",
+        zero_variance_groups: "groups whose known rewards are all equal, so that a group baseline gives them zero advantage",
+        ungraded: "responses without a reward",
+        evidence_forward_tokens: "tokens of forward passes for extra inputs: greedy responses, completions, and scores of a \
             teacher or critic. Not counted are entropies that a server leaves out and a critic's learning steps. \
-            Empty if the method needs no extra inputs"]
-        evidence_forward_tokens,
-        #[doc = "tokens of backward passes for extra inputs"]
-        evidence_backward_tokens,
-        #[doc = "held-out accuracy with the weights after this step; empty where nothing was evaluated"]
-        eval_accuracy,
-        #[doc = "lower end of the 95 % interval (Wilson) of `eval_accuracy` over problems"]
-        eval_low,
-        #[doc = "upper end of that interval"]
-        eval_high,
+            Empty if the method needs no extra inputs",
+        evidence_backward_tokens: "tokens of backward passes for extra inputs",
+        eval_accuracy: "held-out accuracy with the weights after this step; empty where nothing was evaluated",
+        eval_low: "lower end of the 95 % interval (Wilson) of `eval_accuracy` over problems",
+        eval_high: "upper end of that interval",
     }
 }
 
 row! {
     /// The columns of a run with a critic, after all others.
     struct CriticMetrics {
-        #[doc = "loss of the critic on the step's responses before it learns from them: half the squared error of a value, on average over tokens"]
-        value_loss,
-        #[doc = "share of the variance of returns that the critic's values explain: 1 for exact values, 0 for a \
+        value_loss: "loss of the critic on the step's responses before it learns from them: half the squared error of a value, on average over tokens",
+        explained_variance: "share of the variance of returns that the critic's values explain: 1 for exact values, 0 for a \
             constant, negative for worse values. A return is the final reward, discounted (lambda = 1). Empty if \
-            all returns are equal"]
-        explained_variance,
-        #[doc = "Euclidean norm of the gradient of the critic before clipping, in its first step on the responses; empty when that was skipped"]
-        critic_grad_norm,
+            all returns are equal",
+        critic_grad_norm: "Euclidean norm of the gradient of the critic before clipping, in its first step on the responses; empty when that was skipped",
     }
 }
 
@@ -134,16 +103,11 @@ impl CriticMetrics {
 row! {
     /// A row of `timing.csv`.
     struct Timing {
-        #[doc = "wall-clock time of the step"]
-        seconds,
-        #[doc = "part of `seconds` for sampling and grading"]
-        sample_seconds,
-        #[doc = "remaining part, for scores, gradient and optimiser"]
-        update_seconds,
-        #[doc = "`tokens` divided by `seconds`"]
-        tokens_per_second,
-        #[doc = "largest resident memory of the process so far, in MiB"]
-        peak_rss_mib,
+        seconds: "wall-clock time of the step",
+        sample_seconds: "part of `seconds` for sampling and grading",
+        update_seconds: "remaining part, for scores, gradient and optimiser",
+        tokens_per_second: "`tokens` divided by `seconds`",
+        peak_rss_mib: "largest resident memory of the process so far, in MiB",
     }
 }
 
