@@ -6,7 +6,7 @@ use grpo_lambda_candle::WithCandle;
 use grpo_lambda_trainer::config::Config;
 use grpo_lambda_trainer::train::{Local, RunSummary, train};
 
-use crate::common::{OWN_SAMPLERS, assert_the_same_to_rounding, column, stopped_after, with};
+use crate::common::{OWN_SAMPLERS, assert_the_same_to_rounding, column, stopped_after, with, words};
 use crate::long;
 
 /// Supervised learning and RL with a KL term, of a very small model.
@@ -52,7 +52,7 @@ fn a_run_learns_what_the_cpu_learns_and_goes_on_from_either_engine_in_the_other(
 #[test]
 fn trees_and_completions_train_by_candle_as_on_the_cpu() {
     for sampler in OWN_SAMPLERS {
-        let runs = configs(sampler).map(|config| {
+        let runs = configs(&words(sampler)).map(|config| {
             let place = tempfile::tempdir().unwrap();
             run(&config, place.path());
             place
@@ -77,18 +77,8 @@ fn settings_that_candle_has_not_are_refused_before_anything_is_written() {
 #[test]
 fn a_run_by_candle_is_as_accurate_as_that_of_the_cpu() {
     let steps = long::of("sft.steps=150", "sft.steps=600");
-    let more = [
-        steps,
-        "model.hidden=64",
-        "model.intermediate=128",
-        "sft.batch=16",
-        "sft.worked_share=1",
-        "sft.lr=3e-3",
-        "eval.n=100",
-        "rl.steps=3",
-        "checkpoint.every=1000",
-    ];
-    let accuracy = configs(&more).map(|config| {
+    let more = "model.hidden=64 model.intermediate=128 sft.batch=16 sft.worked_share=1 sft.lr=3e-3 eval.n=100 rl.steps=3 checkpoint.every=1000";
+    let accuracy = configs(&[&[steps][..], &words(more)].concat()).map(|config| {
         let place = tempfile::tempdir().unwrap();
         run(&config, place.path()).accuracy_after
     });

@@ -72,7 +72,7 @@ fn a_run_on_a_device_learns_what_a_run_on_the_cpu_learns() {
 fn trees_and_completions_train_on_a_device_as_on_the_cpu() {
     let device = machine::start();
     for sampler in OWN_SAMPLERS {
-        let norms = learns_what_the_cpu_learns(&device, &config(sampler));
+        let norms = learns_what_the_cpu_learns(&device, &config(&words(sampler)));
         assert!(norms.iter().all(|norm| *norm > 0.0), "{sampler:?}: {norms:?}");
     }
 }
@@ -168,7 +168,7 @@ fn a_card_evaluates_an_adapter_next_to_its_weights_as_the_run_sampled_it() {
     let shape = model::ModelConfig::load(&last).unwrap();
     let address =
         |p: usize, r: usize| Address::new(9, Purpose::Evaluation).prompt(p as u64).response(r as u64);
-    let sampling = SamplingParams { max_new_tokens: 12, min_new_tokens: 0, temperature: 1.0 };
+    let sampling = SamplingParams::new(12, 1.0);
     let prompts: [&[u32]; 2] = [&[5, 6, 7], &[9, 3]];
     let sampled = |model: &dyn Sampler| {
         model.generate(&SamplingRequest::new(&prompts, 3, &[], sampling, &address)).unwrap()

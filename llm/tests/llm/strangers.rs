@@ -299,17 +299,11 @@ fn a_reward_program_gets_the_rows_columns_and_the_step() {
     let place = place();
     let program = "while read -r line; do printf '%s\\n' \"$line\" >> asked; echo 0.5; done";
     place.write("reward.sh", program);
-    train(
-        &place,
-        "run",
-        &[
-            "reward.command=sh reward.sh",
-            "reward.accuracy=0",
-            "rl.dynamic_sampling=true",
-            "rl.dynamic_band=0.4,0.6",
-        ],
-    )
-    .output();
+    let trained = |run: &str, band: &str| {
+        let reward = ["reward.command=sh reward.sh", "reward.accuracy=0", "rl.dynamic_sampling=true", band];
+        train(&place, run, &reward).output();
+    };
+    trained("run", "rl.dynamic_band=0.4,0.6");
     let asked: Vec<Value> = place.lines("asked");
     let steps: Vec<u64> = asked.iter().map(|a| a["step"].as_u64().unwrap()).collect();
     assert_eq!((steps[0], *steps.last().unwrap()), (0, 3));
@@ -320,17 +314,7 @@ fn a_reward_program_gets_the_rows_columns_and_the_step() {
     // A band that no group is in samples all the rounds there are.
     let all = place.lines::<Value>("asked").len();
     std::fs::remove_file(place.at("asked")).unwrap();
-    train(
-        &place,
-        "other",
-        &[
-            "reward.command=sh reward.sh",
-            "reward.accuracy=0",
-            "rl.dynamic_sampling=true",
-            "rl.dynamic_band=0.6,1",
-        ],
-    )
-    .output();
+    trained("other", "rl.dynamic_band=0.6,1");
     assert!(place.lines::<Value>("asked").len() > 3 * all);
     place.write(
         "twice.jsonl",

@@ -14,6 +14,10 @@
 //! `cargo run --release -p grpo-lambda-control -- branch paper/protocols/branch.toml addition FILE` is the command.
 #![allow(missing_docs)] // internal to the workspace: names and comments say what is not obvious
 
+#[cfg(test)]
+#[path = "../../../tests/llm/common/cases.rs"]
+mod cases;
+
 pub mod branch;
 pub mod chain;
 mod course;

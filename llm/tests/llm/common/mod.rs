@@ -328,33 +328,10 @@ pub fn assert_the_same_to_rounding(a: &Path, b: &Path, [sft, rl]: [usize; 2]) {
 
 /// Settings of methods whose sampler branches or completes prefixes, in runs with responses of at least three tokens. Their rewards
 /// are drawn, since an untrained model answers nothing.
-pub const OWN_SAMPLERS: [&[&str]; 3] = [
-    &[
-        "method.name=spo_tree",
-        "rl.sampling=tree",
-        "rl.children=2,2,2",
-        "rl.segment=1",
-        "rl.group_size=8",
-        "reward.accuracy=0",
-        "reward.coin=1",
-    ],
-    &[
-        "method.name=tree_rl",
-        "rl.sampling=entropy_search",
-        "rl.forks=2",
-        "rl.branches=1",
-        "rl.group_size=6",
-        "reward.accuracy=0",
-        "reward.coin=1",
-    ],
-    &[
-        "method.name=vine_ppo",
-        "rl.step_start=interval",
-        "rl.segment=1",
-        "rl.completions=2",
-        "reward.accuracy=0",
-        "reward.coin=1",
-    ],
+pub const OWN_SAMPLERS: [&str; 3] = [
+    "method.name=spo_tree rl.sampling=tree rl.children=2,2,2 rl.segment=1 rl.group_size=8 reward.accuracy=0 reward.coin=1",
+    "method.name=tree_rl rl.sampling=entropy_search rl.forks=2 rl.branches=1 rl.group_size=6 reward.accuracy=0 reward.coin=1",
+    "method.name=vine_ppo rl.step_start=interval rl.segment=1 rl.completions=2 reward.accuracy=0 reward.coin=1",
 ];
 
 /// The folder `llm`.

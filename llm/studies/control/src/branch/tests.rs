@@ -1,4 +1,5 @@
 use super::*;
+use crate::cases::cases;
 use crate::chain::setup::tiny;
 use grpo_lambda_trials::End;
 
@@ -142,54 +143,12 @@ fn a_protocol_that_cannot_be_followed_is_refused_in_a_line() {
     for name in ["chain_6.toml", "systematic.toml", "baseline.toml", "clamp.toml"] {
         std::fs::copy(committed().with_file_name(name), folder.path().join(name)).expect("copied");
     }
-    for (from, to, want) in [
-        (
-            "rl.sampling=tree rl.children=2,2,2",
-            "rl.children=2,2,2",
-            "own.toml: methods: spo_tree: method.name = spo_tree",
-        ),
-        (
-            "rl.children=2,2,2",
-            "rl.children=2,2,3",
-            "own.toml: methods: spo_tree: rl.sampling = tree: rl.children = 2,2,3",
-        ),
-        (
-            "\"tempo\"\n[[",
-            "\"remax\"\n[[",
-            "own.toml: methods: tempo: method = remax: reads reward_parts, which",
-        ),
-        ("\"tempo\"\n[[", "\"oar_p\"\n[[", "own.toml: methods: tempo: method = oar_p: reads shifts, which"),
-        (
-            "step_start=interval",
-            "step_start=line",
-            "own.toml: methods: vine_ppo: rl.step_start = line: values",
-        ),
-        ("vine_ppo = \"", "vine_pp = \"", "own.toml: setup.sampling.vine_pp = rl.completions=3"),
-        ("clip = 0.2", "clop = 0.2", "own.toml: methods: grpo: command line: unknown key `critic.clop`"),
-        ("version = 1", "versoin = 1", "own.toml: line 6, column 1: unknown field `versoin`"),
-        ("budget = 500_000", "budget = -1", "own.toml: budget: -1 must be finite and above 0"),
-        ("\"chain_6.toml\"", "\"chain_7.toml\"", "own.toml: setup.chain.protocol: "),
-        (
-            "\"chain_6.toml\"",
-            "\"chain_7.toml\"",
-            "chain_7.toml: No such file or directory (os error 2); name a file like paper/protocols/chain_6.toml",
-        ),
-        (
-            "\"chain_6.toml\"",
-            "\"systematic.toml\"",
-            "systematic.toml: line 23, column 3: unknown field `arms`",
-        ),
-        ("version = 6", "version = 5", "own.toml: setup.chain.version = 5: chain_6.toml has version 6"),
-        ("\"systematic.toml\"", "\"nowhere.toml\"", "own.toml: setup.addition.protocol: "),
-        (
-            "\"systematic.toml\"",
-            "\"baseline.toml\"",
-            "own.toml: setup.addition.protocol = baseline.toml: has",
-        ),
-    ] {
+    for (change, _, want) in cases(include_str!("refused.txt")) {
+        let change = change.replace("\\n", "\n");
+        let (from, to) = change.split_once(" -> ").expect("a change");
         std::fs::write(&own, text.replacen(from, to, 1)).expect("written");
         let file = folder.path().join("rows.csv");
-        let refused = run(&own, Task::Chain, &file).expect_err(to).to_string();
+        let refused = run(&own, Task::Chain, &file).expect_err(&change).to_string();
         assert!(refused.contains(want) && !refused.contains('\n') && !file.exists(), "{refused}");
     }
     // A text has no quotes in a setting.
