@@ -7,7 +7,7 @@ use clap::{CommandFactory, Parser};
 use grpo_lambda::settings::did_you_mean;
 
 use crate::cli_advice;
-use crate::commands::{Cli, Command as _, Failure};
+use crate::commands::{Cli, Command as _, Failure, Result};
 use crate::words::words;
 use grpo_lambda_trainer::run::progress::{be_quiet, say};
 
@@ -42,7 +42,7 @@ const RETIRED: [(&str, &str); 5] = [
 ];
 
 /// Reads the command line and does what it says.
-fn parsed() -> Result<(), Failure> {
+fn parsed() -> Result<()> {
     let word = command_word(words());
     if let Some((_, instead)) = RETIRED.iter().find(|(name, _)| *name == word) {
         return Err(Failure::refused(format!("{word}: is no command of this version; {instead}")));
@@ -108,7 +108,7 @@ fn advice(error: &clap::Error) -> Option<String> {
     cli_advice::for_option(&option, value).filter(|_| takes_settings)
 }
 
-fn dispatch(cli: Cli) -> Result<(), Failure> {
+fn dispatch(cli: Cli) -> Result<()> {
     if cli.quiet {
         be_quiet();
     }

@@ -19,6 +19,7 @@ pub mod compare;
 pub mod curves;
 pub mod doctor;
 pub mod export;
+pub mod failure;
 pub mod figures;
 pub mod paired;
 pub mod record;

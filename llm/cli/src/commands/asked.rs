@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::Failure;
 use super::options::PromptArgs;
+use super::{Failure, Result};
 use grpo_lambda_grade::Extraction;
 use grpo_lambda_trainer::eval::origin::Origin;
 use grpo_lambda_trainer::input::prompt::{PromptForm, Template};
@@ -31,7 +31,7 @@ impl Asked {
         default: Option<(&str, &str)>,
         origin: Option<&Origin>,
         checkpoint: &Path,
-    ) -> Result<Asked, Failure> {
+    ) -> Result<Asked> {
         let trained = origin.map(|origin| (origin, origin.form()));
         let choice = given.template.as_deref().map(|name| (name, "--template")).or(default);
         let (given_system, given_args) = (given.system.as_deref(), given.template_args.as_deref());

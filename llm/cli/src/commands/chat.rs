@@ -10,7 +10,7 @@ use grpo_lambda_stats::visible;
 
 use super::asked::Asked;
 use super::options::{ModelArgs, PromptArgs};
-use super::{Command, Failure, check_temperature, count, load_model, load_tokens, print, whole};
+use super::{Command, Failure, Result, check_temperature, count, load_model, load_tokens, print, whole};
 use grpo_lambda_trainer::eval::origin::Origin;
 use grpo_lambda_trainer::input::prompt::{CHAT, Message};
 use grpo_lambda_trainer::input::stops::Stops;
@@ -38,7 +38,7 @@ pub struct ChatArgs {
 impl Command for ChatArgs {
     /// Answers each line of standard input until it ends, or `/quit`; `/help` lists the commands, `/reset` forgets what was said. Control characters of an answer are spelt
     /// out, wherever it goes.
-    fn run(&self) -> Result<(), Failure> {
+    fn run(&self) -> Result<()> {
         if self.temperature != 0.0 {
             check_temperature(self.temperature, ", or 0 for the most probable token")?;
         }
@@ -59,7 +59,7 @@ impl Command for ChatArgs {
 }
 
 /// The template that is meant: the one given, the run's, or the checkpoint's own.
-fn asked(args: &ChatArgs, directory: &Path) -> Result<Asked, Failure> {
+fn asked(args: &ChatArgs, directory: &Path) -> Result<Asked> {
     let origin = match Origin::find(&args.model.model) {
         Err(_) if args.prompt.template.is_some() => None,
         origin => origin.map_err(Failure::refused)?,
@@ -83,7 +83,7 @@ struct Chat<'a> {
 }
 
 impl Chat<'_> {
-    fn converse(&mut self) -> Result<(), Failure> {
+    fn converse(&mut self) -> Result<()> {
         let terminal = std::io::stdin().is_terminal();
         for line in self.lines(terminal) {
             let line =
@@ -113,7 +113,7 @@ impl Chat<'_> {
 
     /// The model's answer to the user's turn; the conversation keeps both. `None`, and a word, where the context has no room for the turn, which is
     /// then forgotten.
-    fn answer(&mut self, text: &str) -> Result<Option<String>, Failure> {
+    fn answer(&mut self, text: &str) -> Result<Option<String>> {
         let (args, tokens, template) = (self.args, self.tokens, &self.asked.template);
         self.said.push(Message::new("user", text));
         let rendered = template.conversation(&self.said).map_err(Failure::refused)?;
@@ -128,11 +128,7 @@ impl Chat<'_> {
             ));
             return Ok(None);
         }
-        let sampling = SamplingParams {
-            max_new_tokens: args.max_new_tokens.min(room),
-            min_new_tokens: 0,
-            temperature: args.temperature,
-        };
+        let sampling = SamplingParams::new(args.max_new_tokens.min(room), args.temperature);
         let stops = Stops::new(tokens, template.stop());
         let base = Address::new(args.seed, Purpose::Evaluation).prompt(self.turn);
         let address = |_, _| base;

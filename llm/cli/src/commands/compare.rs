@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use grpo_lambda_stats::visible;
 
 use super::plot::write_results;
-use super::{Command, Failure, OutputFormat, json_text, print, use_threads};
+use super::{Command, Failure, OutputFormat, Result, json_text, print, use_threads};
 use grpo_lambda_studies::compare::{self, Plan};
 use grpo_lambda_studies::paired::{self, report as paired_report};
 use grpo_lambda_trainer::config::Config;
@@ -46,7 +46,7 @@ const BOTH: &str = "give --methods NAME,NAME for methods over seeds, or RUN for 
 
 impl Command for CompareArgs {
     /// Compares.
-    fn run(&self) -> Result<(), Failure> {
+    fn run(&self) -> Result<()> {
         match &self.methods {
             Some(methods) => of_methods(self, methods),
             None => of_evaluations(self),
@@ -55,7 +55,7 @@ impl Command for CompareArgs {
 }
 
 /// Two evaluations, problem by problem.
-fn of_evaluations(args: &CompareArgs) -> Result<(), Failure> {
+fn of_evaluations(args: &CompareArgs) -> Result<()> {
     let given = [
         ("--seeds", args.seeds.is_some()),
         ("--preset", args.preset.is_some()),
@@ -111,7 +111,7 @@ fn of_evaluations(args: &CompareArgs) -> Result<(), Failure> {
 }
 
 /// Methods over seeds.
-fn of_methods(args: &CompareArgs, methods: &str) -> Result<(), Failure> {
+fn of_methods(args: &CompareArgs, methods: &str) -> Result<()> {
     if let Some(word) = args.words.iter().find(|word| Path::new(word).is_dir()) {
         return Err(Failure::refused(format!("{word} is a directory and --methods is given; {BOTH}")));
     }

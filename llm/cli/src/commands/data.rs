@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use grpo_lambda::settings::did_you_mean;
 use grpo_lambda_grade::{Grader, Prediction, Rules};
 
-use super::{Command, Failure, checkpoint, print, quantile, whole};
+use super::{Command, Failure, Result, checkpoint, print, quantile, whole};
 use grpo_lambda_stats::visible;
 use grpo_lambda_studies::terminal;
 use grpo_lambda_trainer::input::around::surroundings;
@@ -45,7 +45,7 @@ pub struct DataArgs {
 
 impl Command for DataArgs {
     /// Says what a data set holds.
-    fn run(&self) -> Result<(), Failure> {
+    fn run(&self) -> Result<()> {
         let columns = columns(&self.column)?;
         let on_bad_row = if self.skip_bad_rows { OnBadRow::Skip } else { OnBadRow::Refuse };
         let model = self.model.as_deref().map(checkpoint).transpose()?;
@@ -67,7 +67,7 @@ impl Command for DataArgs {
     }
 }
 
-fn columns(given: &[String]) -> Result<Columns, Failure> {
+fn columns(given: &[String]) -> Result<Columns> {
     let mut columns = Columns::default();
     for word in given {
         const KNOWN: [&str; 3] = ["problem", "answer", "solution"];
@@ -146,11 +146,7 @@ struct DataSummary {
 }
 
 impl DataSummary {
-    fn new(
-        data: &DataSet,
-        template: &Template,
-        tokens: Option<&ModelTokenizer>,
-    ) -> Result<DataSummary, Failure> {
+    fn new(data: &DataSet, template: &Template, tokens: Option<&ModelTokenizer>) -> Result<DataSummary> {
         let length = |text: &RenderedPrompt| -> Result<usize, TokenError> {
             tokens.map_or(Ok(text.text.chars().count()), |t| Ok(t.rendered(text)?.ids().len()))
         };
@@ -241,7 +237,7 @@ impl DataSummary {
 }
 
 /// A row as the model would see it.
-fn shown(data: &DataSet, template: &Template, index: usize) -> Result<String, Failure> {
+fn shown(data: &DataSet, template: &Template, index: usize) -> Result<String> {
     let row = data.row(index).map_err(Failure::refused)?;
     let prompt = template.asked(&row.before, &row.problem).map_err(Failure::refused)?.text;
     let answer = row.answers.first().map_or("", String::as_str);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use super::{Command, Failure, json_text, print};
+use super::{Command, Failure, Result, json_text, print};
 use grpo_lambda_stats::visible;
 use grpo_lambda_studies::doctor::{Diagnosis, Log, diagnose, read};
 
@@ -22,7 +22,7 @@ pub struct DoctorArgs {
 
 impl Command for DoctorArgs {
     /// Says what is wrong with a run.
-    fn run(&self) -> Result<(), Failure> {
+    fn run(&self) -> Result<()> {
         let log = read(&self.run).map_err(Failure::refused)?;
         let diagnosis = diagnose(&log);
         let name = self.run.display().to_string();
@@ -65,7 +65,7 @@ fn text(name: &str, log: &Log, diagnosis: &Diagnosis) -> String {
     if diagnosis.unseen.is_empty() { text } else { text + "\n" }
 }
 
-fn machine(name: &str, log: &Log, diagnosis: &Diagnosis) -> Result<String, Failure> {
+fn machine(name: &str, log: &Log, diagnosis: &Diagnosis) -> Result<String> {
     let findings = diagnosis.findings.iter().map(|(check, evidence)| {
         json!({
             "id": check.id,

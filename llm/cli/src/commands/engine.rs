@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use grpo_lambda_decoder::model::Decoder;
 
-use super::Failure;
+use super::{Failure, Result};
 use grpo_lambda_engines::remote::{RemoteSampler, Server};
 use grpo_lambda_trainer::config::{ENGINES, RolloutConfig, rollout_url};
 
@@ -34,7 +34,7 @@ impl Default for EngineArgs {
 
 impl EngineArgs {
     /// The server that samples, if one does, with what an evaluation records of it.
-    pub(super) fn server(&self, vocabulary: usize) -> Result<Option<(Server, String)>, Failure> {
+    pub(super) fn server(&self, vocabulary: usize) -> Result<Option<(Server, String)>> {
         if self.engine == "local" {
             let idle = [("--url", &self.url), ("--served-model", &self.served_model)];
             return match idle.iter().find_map(|(option, value)| Some((option, value.as_ref()?))) {

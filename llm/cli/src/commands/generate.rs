@@ -15,7 +15,8 @@ use super::engine::{EngineArgs, remote};
 use super::lines::lines;
 use super::options::{ModelArgs, PromptArgs, TruncationArgs};
 use super::{
-    Command, Failure, OutputFormat, check_temperature, count, input, load_model, load_tokens, print, whole,
+    Command, Failure, OutputFormat, Result, check_temperature, count, input, load_model, load_tokens, print,
+    whole,
 };
 use grpo_lambda_trainer::config::Config;
 use grpo_lambda_trainer::eval::completion::RecordedFinish;
@@ -78,7 +79,7 @@ struct Generated {
 
 impl Command for GenerateArgs {
     /// Generates a response to each prompt, in order.
-    fn run(&self) -> Result<(), Failure> {
+    fn run(&self) -> Result<()> {
         check_temperature(self.temperature, "; for the most probable token use --greedy")?;
         if self.max_new_tokens == 0 || self.min_new_tokens > self.max_new_tokens {
             let (min, max) = (self.min_new_tokens, self.max_new_tokens);
@@ -111,7 +112,7 @@ impl Command for GenerateArgs {
 }
 
 /// The run that the model is from. One whose configuration cannot be read does not matter where nothing is taken from it.
-fn origin(args: &GenerateArgs) -> Result<Option<Origin>, Failure> {
+fn origin(args: &GenerateArgs) -> Result<Option<Origin>> {
     match Origin::find(&args.model.model) {
         Err(_) if args.form.template.is_some() && args.task == 0 => Ok(None),
         Err(e) => Err(Failure::refused(format!(
@@ -132,7 +133,7 @@ struct Prompts<'a> {
 
 impl Prompts<'_> {
     /// Adds the prompts of `--prompt` and `--prompts`.
-    fn given(&mut self) -> Result<(), Failure> {
+    fn given(&mut self) -> Result<()> {
         let (vocabulary, limit) = self.bounds();
         let mut has_text = !self.args.prompt.is_empty();
         for text in &self.args.prompt {
@@ -163,7 +164,7 @@ impl Prompts<'_> {
     }
 
     /// The first held-out problems of the run that the model is from; of the preset `tiny` for a model from elsewhere.
-    fn held_out(&mut self, origin: Option<Origin>, directory: &Path) -> Result<(), Failure> {
+    fn held_out(&mut self, origin: Option<Origin>, directory: &Path) -> Result<()> {
         let wanted = self.args.task;
         let config = || Config::resolve("tiny", &[""; 0]).map_err(Failure::refused);
         let mut origin = match origin {
@@ -202,13 +203,13 @@ impl Prompts<'_> {
         (self.model.config().vocab_size, self.model.config().max_position_embeddings)
     }
 
-    fn text(&mut self, place: &str, text: &str) -> Result<(), Failure> {
+    fn text(&mut self, place: &str, text: &str) -> Result<()> {
         let rendered = self.asked.template.prompt(text);
         let rendered = rendered.map_err(|e| Failure::refused(format!("{place}: {e}")))?;
         self.add(place, self.tokens.rendered(&rendered))
     }
 
-    fn add(&mut self, place: &str, prompt: Result<TextTokens, TokenError>) -> Result<(), Failure> {
+    fn add(&mut self, place: &str, prompt: Result<TextTokens, TokenError>) -> Result<()> {
         let prompt = prompt.map_err(|e| Failure::refused(format!("{place}: {e}")))?;
         let (count, new, (_, limit)) = (prompt.ids().len(), self.args.max_new_tokens, self.bounds());
         if count == 0 {
@@ -226,7 +227,7 @@ impl Prompts<'_> {
 }
 
 /// A response to each, as text or as JSON lines.
-fn generate(prompts: &Prompts<'_>, sampler: &dyn Sampler, truncation: Truncation) -> Result<(), Failure> {
+fn generate(prompts: &Prompts<'_>, sampler: &dyn Sampler, truncation: Truncation) -> Result<()> {
     let Prompts { args, tokens, asked, all, .. } = prompts;
     let sampling = SamplingParams {
         max_new_tokens: args.max_new_tokens,

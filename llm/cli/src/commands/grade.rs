@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::lines::{JsonLine, each_line};
-use super::{Failure, input, print};
+use super::{Failure, Result, input, print};
 
 /// Arguments of `grade`.
 #[derive(Clone, Debug, clap::Args)]
@@ -126,7 +126,7 @@ impl Graded {
 
 /// Grades every line. A refused line has its error as verdict and makes the exit code 2; if no line can be graded and `--json` is
 /// not given, only that error is printed.
-pub fn run(args: &GradeArgs) -> Result<(), Failure> {
+pub fn run(args: &GradeArgs) -> Result<()> {
     if args.list_rules {
         return print(&listed());
     }
@@ -134,7 +134,7 @@ pub fn run(args: &GradeArgs) -> Result<(), Failure> {
     let grader = Grader { extraction: args.extract, rules: args.rules.unwrap_or(default) };
     let (name, text) = input(args.input.as_deref())?;
     let lines: Vec<_> = each_line(&name, &text, &FIELDS, true).collect();
-    let graded: Vec<(usize, Result<Judged, Failure>)> =
+    let graded: Vec<(usize, Result<Judged>)> =
         lines.into_par_iter().map(|(n, line)| (n, line.and_then(|line| one(&grader, &line)))).collect();
     let lines = graded.len();
     let refused: Vec<String> =
@@ -159,7 +159,7 @@ pub fn run(args: &GradeArgs) -> Result<(), Failure> {
     }
 }
 
-fn one(grader: &Grader, line: &JsonLine) -> Result<Judged, Failure> {
+fn one(grader: &Grader, line: &JsonLine) -> Result<Judged> {
     let right = "a line is {\"gold\": \"1/2\", \"answer\": \"0.5\"}";
     // Further fields are let through, but one that is nearly `answer` was meant.
     let missing = |name: &'static str| {

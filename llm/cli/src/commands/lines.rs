@@ -4,7 +4,7 @@ use grpo_lambda::settings::did_you_mean;
 use grpo_lambda_trainer::input::json;
 use serde_json::{Map, Value};
 
-use super::Failure;
+use super::{Failure, Result};
 
 /// One line: its place in the input and its fields.
 #[derive(Clone, Debug)]
@@ -14,7 +14,7 @@ pub(super) struct JsonLine {
 }
 
 /// The lines of `text`, empty ones passed over; `input` names it in refusals, `known` are the fields a line may have.
-pub(super) fn lines(input: &str, text: &str, known: &[&str]) -> Result<Vec<JsonLine>, Failure> {
+pub(super) fn lines(input: &str, text: &str, known: &[&str]) -> Result<Vec<JsonLine>> {
     each_line(input, text, known, false).map(|(_, line)| line).collect()
 }
 
@@ -24,7 +24,7 @@ pub(super) fn each_line<'a>(
     text: &'a str,
     known: &'a [&str],
     more: bool,
-) -> impl Iterator<Item = (usize, Result<JsonLine, Failure>)> + 'a {
+) -> impl Iterator<Item = (usize, Result<JsonLine>)> + 'a {
     // A byte-order mark, as Windows editors write.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let numbered = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
@@ -32,7 +32,7 @@ pub(super) fn each_line<'a>(
 }
 
 impl JsonLine {
-    fn read(place: String, text: &str, known: &[&str], more: bool) -> Result<JsonLine, Failure> {
+    fn read(place: String, text: &str, known: &[&str], more: bool) -> Result<JsonLine> {
         let fields = match serde_json::from_str(text) {
             Ok(Value::Object(map)) => match json::fields(text) {
                 Ok(_) => map,
@@ -71,7 +71,7 @@ impl JsonLine {
     }
 
     /// A field that is a text, where it is present.
-    pub(super) fn text(&self, field: &str) -> Result<Option<&str>, Failure> {
+    pub(super) fn text(&self, field: &str) -> Result<Option<&str>> {
         match self.fields.get(field) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
@@ -80,7 +80,7 @@ impl JsonLine {
     }
 
     /// A field that is a text or a list of texts, where it is present.
-    pub(super) fn texts(&self, field: &str) -> Result<Option<Vec<&str>>, Failure> {
+    pub(super) fn texts(&self, field: &str) -> Result<Option<Vec<&str>>> {
         let Some(Value::Array(list)) = self.fields.get(field) else {
             return Ok(self.text(field)?.map(|text| vec![text]));
         };
@@ -93,12 +93,7 @@ impl JsonLine {
     }
 
     /// A field that is a list of token ids below `vocabulary`, at least one and at most `longest`, where it is present.
-    pub(super) fn ids(
-        &self,
-        field: &str,
-        vocabulary: usize,
-        longest: usize,
-    ) -> Result<Option<Vec<u32>>, Failure> {
+    pub(super) fn ids(&self, field: &str, vocabulary: usize, longest: usize) -> Result<Option<Vec<u32>>> {
         let list = match self.fields.get(field) {
             None | Some(Value::Null) => return Ok(None),
             Some(Value::Array(list)) => list,

@@ -9,7 +9,6 @@ mod doctor;
 mod engine;
 mod eval;
 mod export;
-mod failure;
 mod generate;
 mod gpu_check;
 pub mod grade;
@@ -27,12 +26,12 @@ use std::path::Path;
 
 use grpo_lambda_decoder::generate::{MAX_TEMPERATURE, MIN_TEMPERATURE};
 
-pub use failure::Failure;
+pub use grpo_lambda_studies::failure::{Failure, Result};
 use model::{Loaded, checkpoint, load, load_model, load_tokens};
 
 /// The arguments of a subcommand, which know how to run it.
 pub trait Command {
-    fn run(&self) -> Result<(), Failure>;
+    fn run(&self) -> Result<()>;
 }
 
 /// Train a language model on problems by reinforcement learning, from a checkpoint to held-out accuracy
@@ -72,7 +71,7 @@ macro_rules! commands {
         }
 
         impl Command for Subcommand {
-            fn run(&self) -> Result<(), Failure> {
+            fn run(&self) -> Result<()> {
                 match self {
                     $(Subcommand::$name(args) => args.run(),)*
                 }
@@ -123,7 +122,7 @@ commands! {
 }
 
 impl Command for grade::GradeArgs {
-    fn run(&self) -> Result<(), Failure> {
+    fn run(&self) -> Result<()> {
         grade::run(self)
     }
 }
@@ -139,7 +138,7 @@ pub enum OutputFormat {
 }
 
 /// A JSON value as it is printed.
-fn json_text(value: &serde_json::Value) -> Result<String, Failure> {
+fn json_text(value: &serde_json::Value) -> Result<String> {
     let text = serde_json::to_string_pretty(value).map_err(Failure::broke)?;
     Ok(text + "\n")
 }
@@ -159,7 +158,7 @@ fn whole<T: std::str::FromStr>(text: &str) -> Result<T, String> {
 }
 
 /// Refuses a temperature that logits cannot be divided by; `hint` says what else there is.
-fn check_temperature(temperature: f64, hint: &str) -> Result<(), Failure> {
+fn check_temperature(temperature: f64, hint: &str) -> Result<()> {
     if (MIN_TEMPERATURE..=MAX_TEMPERATURE).contains(&temperature) {
         return Ok(());
     }
@@ -169,7 +168,7 @@ fn check_temperature(temperature: f64, hint: &str) -> Result<(), Failure> {
 }
 
 /// Uses so many threads from now on; 0 for as many as the machine has.
-fn use_threads(threads: usize) -> Result<(), Failure> {
+fn use_threads(threads: usize) -> Result<()> {
     if threads > MAX_THREADS {
         let right = "must be a whole number from 0 (as many as the machine has) to";
         return Err(Failure::refused(format!("--threads {threads}: {right} {MAX_THREADS}")));
@@ -178,7 +177,7 @@ fn use_threads(threads: usize) -> Result<(), Failure> {
 }
 
 /// The text of a file, or of stdin for none or `-`.
-fn input(file: Option<&Path>) -> Result<(String, String), Failure> {
+fn input(file: Option<&Path>) -> Result<(String, String)> {
     let file = file.filter(|f| f.as_os_str() != "-");
     let name = file.map_or("stdin".to_owned(), |f| f.display().to_string());
     let text = match file {
@@ -213,7 +212,7 @@ fn is_endless(_: &Path) -> bool {
 }
 
 /// Writes to stdout; a reader that went away is no failure.
-pub(crate) fn print(text: &str) -> Result<(), Failure> {
+pub(crate) fn print(text: &str) -> Result<()> {
     use std::io::Write as _;
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

@@ -12,11 +12,11 @@ use grpo_lambda_trainer::run::{self, HeldCheckpoint, model_directory};
 use grpo_lambda_trainer::step::engine::GpuModel;
 use grpo_lambda_trainer::train::choose_device;
 
-use super::{Failure, engine};
+use super::{Failure, Result, engine};
 
 /// The checkpoint that `--model` names: the directory itself, the latest checkpoint of a run directory, or with `RUN/best` that of its best
 /// evaluation.
-pub(super) fn checkpoint(directory: &Path) -> Result<PathBuf, Failure> {
+pub(super) fn checkpoint(directory: &Path) -> Result<PathBuf> {
     let refused = |what: String| Failure::refused(format!("--model {what}"));
     if let Some(run) = model_directory::run_of_best(directory) {
         let none = || {
@@ -44,7 +44,7 @@ pub(super) fn checkpoint(directory: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// Keeps a directory that is a checkpoint of a run, or a part of one, as long as this command runs, and refuses one that was changed.
-pub(super) fn hold_named(directory: &Path) -> Result<(), Failure> {
+pub(super) fn hold_named(directory: &Path) -> Result<()> {
     let held = run::hold_directory(directory).map_err(Failure::refused)?;
     drop(held.map(hold));
     Ok(())
@@ -61,7 +61,7 @@ fn hold(checkpoint: HeldCheckpoint) -> PathBuf {
 static HELD: Mutex<Vec<HeldCheckpoint>> = Mutex::new(Vec::new());
 
 /// The model of a checkpoint directory.
-pub(super) fn load_model(directory: &Path) -> Result<Decoder<f32>, Failure> {
+pub(super) fn load_model(directory: &Path) -> Result<Decoder<f32>> {
     let load = || {
         let shape = model::ModelConfig::load(directory)?;
         let parameters = weights::load(directory, &shape)?;
@@ -86,7 +86,7 @@ pub(super) fn load(
     directory: &Path,
     (device, dtype): (&str, &str),
     engine: &engine::EngineArgs,
-) -> Result<Loaded, Failure> {
+) -> Result<Loaded> {
     let shape = model::ModelConfig::load(directory).map_err(Failure::refused)?;
     let tokens = ModelTokenizer::load(directory).map_err(Failure::refused)?;
     tokens.check(shape.vocab_size).map_err(Failure::refused)?;
@@ -124,7 +124,7 @@ pub(super) fn load(
 }
 
 /// The tokenizer of a checkpoint directory, checked against its model.
-pub(super) fn load_tokens(directory: &Path, model: &Decoder<f32>) -> Result<ModelTokenizer, Failure> {
+pub(super) fn load_tokens(directory: &Path, model: &Decoder<f32>) -> Result<ModelTokenizer> {
     let tokens = ModelTokenizer::load(directory).map_err(Failure::refused)?;
     tokens.check(model.config().vocab_size).map_err(Failure::refused)?;
     Ok(tokens)

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use grpo_lambda_decoder::truncation::Truncation;
 use grpo_lambda_stats::table::significant;
 
-use super::{Failure, checkpoint, count, use_threads, whole};
+use super::{Failure, Result, checkpoint, count, use_threads, whole};
 
 /// The model that a command reads.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -20,7 +20,7 @@ pub struct ModelArgs {
 
 impl ModelArgs {
     /// The directory of the checkpoint, in a process that uses the threads from now on.
-    pub(super) fn open(&self) -> Result<PathBuf, Failure> {
+    pub(super) fn open(&self) -> Result<PathBuf> {
         use_threads(self.threads)?;
         checkpoint(&self.model)
     }
@@ -54,7 +54,7 @@ pub struct TruncationArgs {
 
 impl TruncationArgs {
     /// The truncation, which is none where `greedy` says what takes the most probable token alone.
-    pub(super) fn checked(&self, greedy: Option<&str>) -> Result<Truncation, Failure> {
+    pub(super) fn checked(&self, greedy: Option<&str>) -> Result<Truncation> {
         if let Some(p) = self.top_p.filter(|p| !(*p > 0.0 && *p <= 1.0)) {
             return Err(Failure::refused(format!(
                 "--top-p {}: must be a number above 0 and at most 1",

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use grpo_lambda_decoder::disk::Disk;
 use grpo_lambda_stats::table::significant;
 
-use super::{Command, Failure, print};
+use super::{Command, Failure, Result, print};
 use grpo_lambda_stats::visible;
 use grpo_lambda_studies::curves::Points;
 use grpo_lambda_studies::figures::{
@@ -28,7 +28,7 @@ pub struct PlotArgs {
 
 impl Command for PlotArgs {
     /// Draws a run into RUN/figures, writes its report and prints a short table; or draws several into one figure.
-    fn run(&self) -> Result<(), Failure> {
+    fn run(&self) -> Result<()> {
         let [run] = self.runs.as_slice() else { return self.overlay() };
         let record = RunRecord::read(run).map_err(Failure::refused)?;
         let drawn = draw_record(&record, run).map_err(failure)?;
@@ -44,12 +44,12 @@ impl Command for PlotArgs {
 }
 
 impl PlotArgs {
-    fn overlay(&self) -> Result<(), Failure> {
+    fn overlay(&self) -> Result<()> {
         let read = |run: &PathBuf| {
             let record = RunRecord::read(run).map_err(Failure::refused)?;
             Ok((run.display().to_string(), record))
         };
-        let runs = self.runs.iter().map(read).collect::<Result<Vec<_>, Failure>>()?;
+        let runs = self.runs.iter().map(read).collect::<Result<Vec<_>>>()?;
         let disk = Disk::default().inside(&self.out).map_err(Failure::broke)?;
         let drawn = figures::save(&disk, &figures::overlay(&runs), &self.out, "overlay").map_err(failure)?;
         let lines: String =
@@ -86,7 +86,7 @@ pub(super) fn write_results(
     directory: &Path,
     name: &str,
     (csv, json, figure): (&str, &serde_json::Value, &Figure),
-) -> Result<String, Failure> {
+) -> Result<String> {
     let disk = Disk::default().inside(directory).map_err(Failure::broke)?;
     let json = super::json_text(json)?;
     for (end, text) in [("csv", csv), ("json", &json)] {

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use grpo_lambda_decoder::disk::Disk;
 
 use super::export::empty_directory;
-use super::{Command, Failure, print};
+use super::{Command, Failure, Result, print};
 use grpo_lambda_studies::export;
 
 /// For whom records are written.
@@ -39,7 +39,7 @@ pub struct RecordsArgs {
 
 impl Command for RecordsArgs {
     /// Writes records in the format of another tool.
-    fn run(&self) -> Result<(), Failure> {
+    fn run(&self) -> Result<()> {
         empty_directory(&self.out)?;
         let directory = &self.directory;
         let files = match self.format {

@@ -9,7 +9,7 @@ use grpo_lambda_decoder::model::ModelConfig;
 
 use super::eval::EvalArgs;
 use super::plot::figure_line;
-use super::{Command, Failure, print, use_threads};
+use super::{Command, Failure, Result, print, use_threads};
 use grpo_lambda_studies::figures::save;
 use grpo_lambda_studies::reproduce::axes::{PaperModel, benchmarks};
 use grpo_lambda_studies::reproduce::cost::{self, Assumptions, PlanLine, trained};
@@ -19,7 +19,6 @@ use grpo_lambda_studies::reproduce::readiness;
 use grpo_lambda_studies::reproduce::run::{CellScore, Grid, TrainedCell, on_toy_problems};
 use grpo_lambda_studies::reproduce::scale::Scale;
 use grpo_lambda_studies::reproduce::table::PaperTable;
-use grpo_lambda_studies::sweep::SweepError;
 use grpo_lambda_trainer::config::Config;
 use grpo_lambda_trainer::plan::cards::{Card, cards};
 use grpo_lambda_trainer::plan::synthetic::SyntheticStepError;
@@ -74,7 +73,7 @@ pub struct ReproduceArgs {
 
 impl Command for ReproduceArgs {
     /// Plans, runs or resumes the cells of a table, and prints it.
-    fn run(&self) -> Result<(), Failure> {
+    fn run(&self) -> Result<()> {
         let request = Request::new(self)?;
         let Request { tables, grid, kept, .. } = &request;
         grid.identity().check(&grid.directory)?;
@@ -111,7 +110,7 @@ struct Request {
 }
 
 impl Request {
-    fn new(args: &ReproduceArgs) -> Result<Request, Failure> {
+    fn new(args: &ReproduceArgs) -> Result<Request> {
         let tables = Tables::parse(&args.table).map_err(Failure::refused)?;
         // A model that two cores train in seconds says nothing on a card.
         let (scale, usual) = match args.scale {
@@ -143,7 +142,7 @@ impl Request {
 }
 
 /// The tables with what is done of them and the figures, also written next to the runs.
-fn filled(Request { tables, grid, all, .. }: &Request, command: &str) -> Result<String, Failure> {
+fn filled(Request { tables, grid, all, .. }: &Request, command: &str) -> Result<String> {
     let done = grid.statuses(all)?;
     let mut text: String = grid.scale.legend().iter().map(|line| format!("{line}\n")).collect();
     for table in tables.numbers().iter().filter_map(|number| PaperTable::new(*number, &done)) {
@@ -171,7 +170,7 @@ fn write(table: &PaperTable, grid: &Grid, command: &str) -> Result<String, DiskE
 
 /// Evaluates a trained cell on the paper's five benchmarks, as `llm-train eval --protocol paper` does; its responses
 /// and report are kept in the cell's directory.
-fn on_benchmarks(trained: TrainedCell<'_>, data: &Path) -> Result<(String, Vec<CellScore>), SweepError> {
+fn on_benchmarks(trained: TrainedCell<'_>, data: &Path) -> Result<(String, Vec<CellScore>)> {
     let TrainedCell { cell, checkpoint, directory, .. } = trained;
     let keys: Vec<&str> = benchmarks().iter().map(|b| b.key.as_str()).collect();
     let (keys, out) = (keys.join(","), directory.join("eval"));
@@ -183,16 +182,8 @@ fn on_benchmarks(trained: TrainedCell<'_>, data: &Path) -> Result<(String, Vec<C
     let args = EvalArgs::augment_args(clap::Command::new("eval"))
         .try_get_matches_from(words)
         .and_then(|found| EvalArgs::from_arg_matches(&found))
-        .map_err(|e| SweepError::Broke(format!("{cell}: evaluation: {e}")))?;
-    let failed = |e: Failure| {
-        let message = format!("{cell}: evaluation: {}", e.message);
-        match e.signal() {
-            Some(signal) => SweepError::Stopped { message, signal },
-            None if e.code == 2 => SweepError::Refused(message),
-            None => SweepError::Broke(message),
-        }
-    };
-    let (summary, _) = super::eval::evaluate(&args).map_err(failed)?;
+        .map_err(|e| Failure::broke(format!("{cell}: evaluation: {e}")))?;
+    let (summary, _) = super::eval::evaluate(&args).map_err(|e| e.within(format!("{cell}: evaluation")))?;
     let scores = summary.scores.iter().zip(&summary.untrained).zip(benchmarks());
     let scores = scores.map(|((all, untrained), b)| CellScore::new(&b.name, all, untrained.as_ref()));
     let settings = &summary.settings;
@@ -207,7 +198,7 @@ fn on_benchmarks(trained: TrainedCell<'_>, data: &Path) -> Result<(String, Vec<C
 }
 
 /// Settings that a cell or the grid decides.
-fn refuse_fixed(overrides: &[String]) -> Result<(), Failure> {
+fn refuse_fixed(overrides: &[String]) -> Result<()> {
     const CELLS: [&str; 4] = ["method.name", "method.style", "method.update", "method.lambda"];
     for word in overrides {
         let key = word.split('=').next().unwrap_or_default();
@@ -224,7 +215,7 @@ fn cells_in_words(n: usize) -> String {
     if n == 1 { "1 cell".to_owned() } else { format!("{n} cells") }
 }
 
-fn card(name: &str) -> Result<Card, Failure> {
+fn card(name: &str) -> Result<Card> {
     let names = cards().map(|card| card.name);
     cards().into_iter().find(|card| card.name == name).ok_or_else(|| {
         let hint = did_you_mean(name, names);
@@ -233,10 +224,10 @@ fn card(name: &str) -> Result<Card, Failure> {
 }
 
 /// The plan of the cells: what is needed, and what each takes.
-fn plan(request: &Request, data: &Path) -> Result<String, SweepError> {
+fn plan(request: &Request, data: &Path) -> Result<String> {
     let Request { tables, grid, kept: cells, assumptions: full, .. } = request;
     let (mut lines, mut facts) = (Vec::new(), Vec::new());
-    let uncounted = |e: SyntheticStepError| SweepError::Broke(e.to_string());
+    let uncounted = |e: SyntheticStepError| Failure::broke(e.to_string());
     for of_model in cells.chunk_by(|a, b| a.model == b.model) {
         let model = of_model[0].model;
         let config = grid.preset(model)?;
@@ -273,10 +264,10 @@ fn plan(request: &Request, data: &Path) -> Result<String, SweepError> {
 }
 
 /// The shape of the embedded model.
-fn tiny_shape(config: &Config) -> Result<ModelConfig, SweepError> {
+fn tiny_shape(config: &Config) -> Result<ModelConfig> {
     let tokens = grpo_lambda_trainer::train::tokens(config)?;
     let model = grpo_lambda_trainer::train::initial_model(config, &tokens)
-        .map_err(|e| SweepError::Broke(format!("paper-tiny: {e}")))?;
+        .map_err(|e| Failure::broke(format!("paper-tiny: {e}")))?;
     Ok(model.config().clone())
 }
 

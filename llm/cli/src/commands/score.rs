@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::lines::lines;
 use super::options::ModelArgs;
-use super::{Command, Failure, check_temperature, input, load_model, print};
+use super::{Command, Failure, Result, check_temperature, input, load_model, print};
 
 /// Arguments of `score`.
 #[derive(Clone, Debug, clap::Args)]
@@ -33,7 +33,7 @@ const BATCH: usize = 64;
 
 impl Command for ScoreArgs {
     /// Scores every line; all or nothing.
-    fn run(&self) -> Result<(), Failure> {
+    fn run(&self) -> Result<()> {
         check_temperature(self.temperature, "")?;
         let model = load_model(&self.model.open()?)?;
         let (name, text) = input(self.input.as_deref())?;

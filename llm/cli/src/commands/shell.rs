@@ -7,7 +7,7 @@ use grpo_lambda_decoder::disk::Disk;
 
 use clap::CommandFactory;
 
-use super::{Cli, Command, Failure, print};
+use super::{Cli, Command, Failure, Result, print};
 
 /// Arguments of `completions`.
 #[derive(Clone, Debug, clap::Args)]
@@ -28,7 +28,7 @@ pub struct ManArgs {
 const NAME: &str = "llm-train";
 
 impl Command for CompletionsArgs {
-    fn run(&self) -> Result<(), Failure> {
+    fn run(&self) -> Result<()> {
         let mut text = Vec::new();
         clap_complete::generate(self.shell, &mut Cli::command(), NAME, &mut text);
         print(&String::from_utf8_lossy(&text))
@@ -36,7 +36,7 @@ impl Command for CompletionsArgs {
 }
 
 impl Command for ManArgs {
-    fn run(&self) -> Result<(), Failure> {
+    fn run(&self) -> Result<()> {
         let out = self.out.display();
         Disk::default().create_directories(&self.out).map_err(Failure::refused)?;
         clap_mangen::generate_to(Cli::command(), &self.out)

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use grpo_lambda_trainer::config::Config;
 
 use super::entry::Entry;
-use crate::sweep::{Identity, Run, Start, SweepError};
+use crate::failure::Failure;
+use crate::sweep::{Identity, Run, Start};
 
 /// A comparison.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,20 +21,18 @@ pub struct Plan {
 
 impl Plan {
     /// Checks that every run of the comparison has a configuration.
-    pub fn new(entries: Vec<Entry>, seeds: u64, base: Config) -> Result<Plan, SweepError> {
+    pub fn new(entries: Vec<Entry>, seeds: u64, base: Config) -> Result<Plan, Failure> {
         if entries.len() < 2 {
             let one = entries.first().map_or("none", |e| e.label.as_str());
-            return Err(SweepError::Refused(format!(
+            return Err(Failure::refused(format!(
                 "--methods: a comparison needs two methods or more, as in grpo,grpo_lambda:style=both; given: {one}"
             )));
         }
         if base.rl.steps == 0 {
-            return Err(SweepError::Refused(
-                "rl.steps = 0: a comparison needs at least one RL step".to_owned(),
-            ));
+            return Err(Failure::refused("rl.steps = 0: a comparison needs at least one RL step".to_owned()));
         }
         if base.eval.patience > 0 {
-            return Err(SweepError::Refused(format!(
+            return Err(Failure::refused(format!(
                 "eval.patience = {}: a run that stops early has fewer steps than the others, and methods are compared \
                  step by step; leave it at 0",
                 base.eval.patience
@@ -41,7 +40,7 @@ impl Plan {
         }
         if base.seed.checked_add(seeds).is_none_or(|end| end > i64::MAX as u64) {
             let problem = format!("seed = {}: too large for {seeds} seeds after it", base.seed);
-            return Err(SweepError::Refused(problem));
+            return Err(Failure::refused(problem));
         }
         let plan = Plan { entries, seeds, base };
         for entry in &plan.entries {
@@ -55,7 +54,7 @@ impl Plan {
     }
 
     /// The supervised stage of each seed.
-    pub(super) fn starts(&self) -> Result<Vec<Start>, SweepError> {
+    pub(super) fn starts(&self) -> Result<Vec<Start>, Failure> {
         let start = |seed| {
             let (name, directory) = (format!("supervised, seed {seed}"), format!("supervised/seed-{seed}"));
             Ok(Start { name, directory: directory.into(), base: self.base.with(&[format!("seed={seed}")])? })
@@ -87,7 +86,7 @@ mod tests {
     use super::super::parse_methods;
     use super::*;
 
-    fn plan(methods: &str, seeds: u64, overrides: &[&str]) -> Result<Plan, SweepError> {
+    fn plan(methods: &str, seeds: u64, overrides: &[&str]) -> Result<Plan, Failure> {
         let base = Config::resolve("tiny", overrides).expect("valid");
         Plan::new(parse_methods(methods).expect("valid"), seeds, base)
     }

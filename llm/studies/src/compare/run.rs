@@ -9,7 +9,8 @@ use grpo_lambda_trainer::config::ConfigError;
 use super::entry::Entry;
 use super::plan::Plan;
 use crate::curves::{Curves, Points};
-use crate::sweep::{Finished, Run, Sweep, SweepError};
+use crate::failure::Failure;
+use crate::sweep::{Finished, Run, Sweep};
 
 /// Scores of a method's runs: a value or curve for each seed.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -44,7 +45,7 @@ pub struct ComparisonResult {
 
 /// Runs what is left of a comparison in `directory` and reads all of it. After an error or a signal the same call
 /// continues.
-pub fn run(plan: &Plan, directory: &Path, command: &str) -> Result<ComparisonResult, SweepError> {
+pub fn run(plan: &Plan, directory: &Path, command: &str) -> Result<ComparisonResult, Failure> {
     let mut sweep = Sweep::open(directory, &plan.identity(), command)?;
     let seeds = plan.seeds as usize;
     sweep.expect(seeds, plan.entries.len() * seeds);
@@ -90,11 +91,11 @@ impl MethodScores {
         Ok(MethodScores { rate, weight, entry, ..MethodScores::default() })
     }
 
-    fn take(&mut self, Finished { directory, summary: done, .. }: &Finished) -> Result<(), SweepError> {
+    fn take(&mut self, Finished { directory, summary: done, .. }: &Finished) -> Result<(), Failure> {
         let (before, after) = (done.accuracy_before, done.accuracy_after);
         if !(before.is_finite() && after.is_finite()) {
             let path = directory.display();
-            return Err(SweepError::Broke(format!(
+            return Err(Failure::broke(format!(
                 "{path}: no held-out response could be graded, so it has no accuracy"
             )));
         }

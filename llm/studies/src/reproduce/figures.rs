@@ -17,8 +17,8 @@ use super::grid::Cell;
 use super::run::{CellStatus, Grid};
 use super::scale::Scale;
 use crate::curves::{Curves, half_window, smooth};
+use crate::failure::Failure;
 use crate::figures::first_and_last_tenth;
-use crate::sweep::SweepError;
 
 /// Curves and lengths that a cell has kept.
 struct Kept<'a> {
@@ -31,7 +31,7 @@ struct Kept<'a> {
 }
 
 /// The figures of cells that are done or under way, each with its name.
-pub fn figures(grid: &Grid, cells: &[(Cell, CellStatus)]) -> Result<Vec<(String, Figure)>, SweepError> {
+pub fn figures(grid: &Grid, cells: &[(Cell, CellStatus)]) -> Result<Vec<(String, Figure)>, Failure> {
     let mut all = Vec::new();
     for of_model in cells.chunk_by(|a, b| a.0.model == b.0.model) {
         let model = of_model[0].0.model;

@@ -7,7 +7,7 @@ use grpo_lambda_decoder::model;
 use super::axes::{PaperModel, benchmarks};
 use super::grid::Cell;
 use super::run::Grid;
-use crate::sweep::SweepError;
+use crate::failure::Failure;
 use grpo_lambda_trainer::eval::benchmark::{self, BenchmarkError};
 use grpo_lambda_trainer::input::data::{self, OnBadRow};
 
@@ -23,7 +23,7 @@ pub struct Need {
 
 /// Everything that these cells need, in the order in which it is used; the benchmarks' files are looked for in `data`.
 /// A grid of toy models needs nothing.
-pub fn needs(grid: &Grid, cells: &[Cell], data: &Path) -> Result<Vec<Need>, SweepError> {
+pub fn needs(grid: &Grid, cells: &[Cell], data: &Path) -> Result<Vec<Need>, Failure> {
     let mut found: Vec<Need> = Vec::new();
     let mut add = |need: Need| {
         if !found.iter().any(|other| (other.kind, &other.name) == (need.kind, &need.name)) {
@@ -46,9 +46,9 @@ pub fn needs(grid: &Grid, cells: &[Cell], data: &Path) -> Result<Vec<Need>, Swee
 }
 
 /// Refuses a grid that lacks something, before anything long starts.
-pub fn check(grid: &Grid, cells: &[Cell], data: &Path) -> Result<(), SweepError> {
+pub fn check(grid: &Grid, cells: &[Cell], data: &Path) -> Result<(), Failure> {
     let missing = |Need { kind, name, state }: Need| {
-        state.err().map(|problem| SweepError::Refused(format!("{kind} {name}: {problem}")))
+        state.err().map(|problem| Failure::refused(format!("{kind} {name}: {problem}")))
     };
     needs(grid, cells, data)?.into_iter().find_map(missing).map_or(Ok(()), Err)
 }

@@ -19,7 +19,8 @@ use serde::{Deserialize, Serialize};
 use super::axes::{PaperModel, benchmarks};
 use super::grid::Cell;
 use super::scale::Scale;
-use crate::sweep::{Identity, Run, Start, Sweep, SweepError, last_checkpoint};
+use crate::failure::Failure;
+use crate::sweep::{Identity, Run, Start, Sweep, last_checkpoint};
 use grpo_lambda_trainer::config::{Config, ConfigError};
 use grpo_lambda_trainer::eval::completion::{CompletionRecord, ResponseOutcome};
 use grpo_lambda_trainer::eval::score::{self, BenchmarkScores};
@@ -152,7 +153,7 @@ pub struct TrainedCell<'a> {
 }
 
 /// Evaluates a trained cell: the evaluation in words, and the scores on [`benchmarks`] in their order.
-pub type Evaluate<'a> = dyn Fn(TrainedCell<'_>) -> Result<(String, Vec<CellScore>), SweepError> + 'a;
+pub type Evaluate<'a> = dyn Fn(TrainedCell<'_>) -> Result<(String, Vec<CellScore>), Failure> + 'a;
 
 /// A grid in its directory.
 #[derive(Clone, Debug)]
@@ -171,9 +172,9 @@ impl Grid {
     }
 
     /// The progress of a cell.
-    pub fn status(&self, cell: &Cell) -> Result<CellStatus, SweepError> {
+    pub fn status(&self, cell: &Cell) -> Result<CellStatus, Failure> {
         let directory = self.directory.join(cell.slug());
-        if let Some(scores) = CellScores::read(&directory).map_err(SweepError::Refused)? {
+        if let Some(scores) = CellScores::read(&directory).map_err(Failure::refused)? {
             return Ok(CellStatus::Done(scores));
         }
         let begun = directory.join("run").join("config.toml").exists();
@@ -181,12 +182,12 @@ impl Grid {
     }
 
     /// The cells with their progress.
-    pub fn statuses(&self, cells: &[Cell]) -> Result<Vec<(Cell, CellStatus)>, SweepError> {
+    pub fn statuses(&self, cells: &[Cell]) -> Result<Vec<(Cell, CellStatus)>, Failure> {
         cells.iter().map(|cell| Ok((*cell, self.status(cell)?))).collect()
     }
 
     /// The progress of a model's supervised stage: done, partial or missing.
-    pub fn supervised(&self, model: &PaperModel) -> Result<&'static str, SweepError> {
+    pub fn supervised(&self, model: &PaperModel) -> Result<&'static str, Failure> {
         let run = self.directory.join(supervised(model));
         let done = crate::record::summary(&run)?.is_some();
         Ok(match (done, run.join("config.toml").exists()) {
@@ -203,7 +204,7 @@ impl Grid {
     }
 
     /// Runs what is left of `cells`, one after another. After an error or a signal the same call continues.
-    pub fn run(&self, cells: &[Cell], command: &str, evaluate: &Evaluate<'_>) -> Result<(), SweepError> {
+    pub fn run(&self, cells: &[Cell], command: &str, evaluate: &Evaluate<'_>) -> Result<(), Failure> {
         let mut left = self.statuses(cells)?;
         left.retain(|(_, status)| !matches!(status, CellStatus::Done(_)));
         let mut models: Vec<&PaperModel> = left.iter().map(|(cell, _)| cell.model).collect();
@@ -212,7 +213,7 @@ impl Grid {
             let (name, directory) = (format!("{}, supervised", model.name), supervised(model));
             Ok(Start { name, directory, base: self.preset(model)? })
         };
-        let starts = models.iter().map(start).collect::<Result<Vec<_>, SweepError>>()?;
+        let starts = models.iter().map(start).collect::<Result<Vec<_>, Failure>>()?;
         let run = |(cell, _): &(Cell, CellStatus)| {
             let start = models.iter().position(|model| *model == cell.model).unwrap_or_default();
             let settings = self.scale.settings(cell, &starts[start].base);
@@ -247,14 +248,13 @@ fn supervised(model: &PaperModel) -> PathBuf {
 const TEST_SEED: u64 = 0;
 
 /// Evaluates a trained cell on toy problems in place of the benchmarks.
-pub fn on_toy_problems(trained: TrainedCell<'_>) -> Result<(String, Vec<CellScore>), SweepError> {
+pub fn on_toy_problems(trained: TrainedCell<'_>) -> Result<(String, Vec<CellScore>), Failure> {
     let TrainedCell { cell, config, checkpoint, .. } = trained;
     let shape = model::ModelConfig::load(checkpoint)?;
     let parameters = weights::load(checkpoint, &shape)?;
     let decoder = Decoder::new(shape, parameters)?;
     let tokens = ModelTokenizer::load(checkpoint)?;
-    let sampling =
-        SamplingParams { max_new_tokens: config.rl.max_new_tokens, min_new_tokens: 0, temperature: 0.0 };
+    let sampling = SamplingParams::new(config.rl.max_new_tokens, 0.0);
     let mut scores = Vec::new();
     for benchmark in benchmarks() {
         let progress = SharedProgress::new(&format!("evaluation, {}", benchmark.name), 0, benchmark.items());
@@ -263,7 +263,7 @@ pub fn on_toy_problems(trained: TrainedCell<'_>) -> Result<(String, Vec<CellScor
         let problems = Scale::test(benchmark).distinct(TEST_SEED, Split::Test, benchmark.items() as usize);
         let (stops, how) = (Stops::new(&tokens, &[]), (sampling, eval::EVAL_BATCH));
         let found = eval::evaluate(&decoder, &stops, (&problems, TEST_SEED), how, &watch)
-            .map_err(|e| SweepError::Broke(format!("{cell}: evaluation: {e}")))?;
+            .map_err(|e| Failure::broke(format!("{cell}: evaluation: {e}")))?;
         progress.finish();
         let found: Vec<Vec<CompletionRecord>> = found.into_iter().map(|one| vec![one]).collect();
         // The embedded task holds its test problems out of training.

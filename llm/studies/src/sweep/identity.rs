@@ -5,7 +5,7 @@ use std::path::Path;
 use grpo_lambda_decoder::disk::{Disk, TEMPORARY};
 use grpo_lambda_trainer::config::Config;
 
-use super::SweepError;
+use crate::failure::Failure;
 
 /// The choices that make a sweep this one.
 #[derive(Clone, Debug)]
@@ -33,13 +33,13 @@ impl Identity<'_> {
     }
 
     /// True if the directory holds this sweep, false if it is empty or missing. Errors if it holds anything else.
-    pub fn check(&self, directory: &Path) -> Result<bool, SweepError> {
+    pub fn check(&self, directory: &Path) -> Result<bool, Failure> {
         let (disk, file, shown) = (Disk::default(), self.file(), directory.display());
         let Some(stored) = disk.read(&directory.join(&file))? else {
             let temporary = format!("{file}{TEMPORARY}");
             return match disk.list(directory)?.iter().find(|name| **name != temporary) {
                 None => Ok(false),
-                Some(other) => Err(SweepError::Refused(format!(
+                Some(other) => Err(Failure::refused(format!(
                     "{shown} is not a {}: it holds {other} and no {file}; choose another directory",
                     self.noun
                 ))),
@@ -48,7 +48,7 @@ impl Identity<'_> {
         let differences = self.differences(&stored, &directory.join(&file).display().to_string())?;
         match differences.is_empty() {
             true => Ok(true),
-            false => Err(SweepError::Refused(format!(
+            false => Err(Failure::refused(format!(
                 "{shown} holds another {}: {}; use its own command, or choose another directory",
                 self.noun,
                 differences.join("; ")
@@ -57,7 +57,7 @@ impl Identity<'_> {
     }
 
     /// [`Identity::check`], and writes the file where there is none.
-    pub(crate) fn claim(&self, directory: &Path) -> Result<(), SweepError> {
+    pub(crate) fn claim(&self, directory: &Path) -> Result<(), Failure> {
         if !self.check(directory)? {
             let disk = Disk::default().inside(directory)?;
             disk.replace(&directory.join(self.file()), self.to_toml().as_bytes())?;
@@ -66,8 +66,8 @@ impl Identity<'_> {
     }
 
     /// The differences from a stored file, as `key: stored -> own`.
-    fn differences(&self, stored: &[u8], path: &str) -> Result<Vec<String>, SweepError> {
-        let damaged = |problem: String| SweepError::Refused(format!("{path}: {problem}"));
+    fn differences(&self, stored: &[u8], path: &str) -> Result<Vec<String>, Failure> {
+        let damaged = |problem: String| Failure::refused(format!("{path}: {problem}"));
         let text = std::str::from_utf8(stored).map_err(|e| damaged(format!("not UTF-8 text: {e}")))?;
         let mut table: toml::Table =
             text.parse().map_err(|e: toml::de::Error| damaged(e.message().to_owned()))?;

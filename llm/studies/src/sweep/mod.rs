@@ -14,53 +14,16 @@ mod identity;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use grpo_lambda_decoder::disk::DiskError;
-use grpo_lambda_decoder::model;
 use grpo_lambda_engines::WithServer;
 use grpo_lambda_trainer::config::{Config, ConfigError};
-use grpo_lambda_trainer::input::tokens::TokenError;
 use grpo_lambda_trainer::run::progress::say;
 use grpo_lambda_trainer::run::{self, RunError};
-use grpo_lambda_trainer::train::{RunSummary, TrainError, train};
+use grpo_lambda_trainer::train::{RunSummary, train};
 
-use crate::curves::CurvesError;
-use crate::record::{RecordError, summary};
+use crate::failure::Failure;
+use crate::record::summary;
 use clock::{EtaClock, RunKind};
 pub use identity::Identity;
-
-/// Why a sweep stopped, in one line. Its finished runs are kept.
-#[derive(Debug, thiserror::Error)]
-pub enum SweepError {
-    #[error("{0}")]
-    Refused(String),
-    #[error("{0}")]
-    Broke(String),
-    #[error("{message}")]
-    Stopped { message: String, signal: u8 },
-}
-
-macro_rules! end_of {
-    ($($error:ty => $end:ident),*) => {
-        $(impl From<$error> for SweepError {
-            fn from(error: $error) -> SweepError {
-                SweepError::$end(error.to_string())
-            }
-        })*
-    };
-}
-end_of!(ConfigError => Refused, RecordError => Refused, RunError => Refused);
-end_of!(CurvesError => Broke, DiskError => Broke, model::Error => Broke, TokenError => Broke);
-
-impl SweepError {
-    fn of_run(name: &str, error: &TrainError) -> SweepError {
-        let message = format!("{name}: {error}");
-        match error.signal() {
-            Some(signal) => SweepError::Stopped { message, signal },
-            None if error.refused() => SweepError::Refused(message),
-            None => SweepError::Broke(message),
-        }
-    }
-}
 
 /// A supervised stage to be shared by several runs.
 #[derive(Clone, Debug)]
@@ -121,10 +84,10 @@ pub struct Sweep<'a> {
 
 impl<'a> Sweep<'a> {
     /// Claims a directory for the sweep with this identity.
-    pub fn open(directory: &Path, identity: &Identity<'_>, command: &'a str) -> Result<Self, SweepError> {
+    pub fn open(directory: &Path, identity: &Identity<'_>, command: &'a str) -> Result<Self, Failure> {
         identity.claim(directory)?;
         let directory = std::path::absolute(directory)
-            .map_err(|e| SweepError::Broke(format!("{}: {e}", directory.display())))?;
+            .map_err(|e| Failure::broke(format!("{}: {e}", directory.display())))?;
         Ok(Sweep { directory, command, clock: EtaClock::default() })
     }
 
@@ -134,7 +97,7 @@ impl<'a> Sweep<'a> {
     }
 
     /// Completes the supervised stages.
-    pub fn start(&mut self, starts: Vec<Start>) -> Result<Vec<Started>, SweepError> {
+    pub fn start(&mut self, starts: Vec<Start>) -> Result<Vec<Started>, Failure> {
         let complete = |Start { name, directory, base }| {
             let path = self.directory.join(directory);
             let summary = self.complete(&name, &path, &base.with(&["rl.steps=0", "method.name=grpo"])?)?;
@@ -149,8 +112,8 @@ impl<'a> Sweep<'a> {
         &mut self,
         runs: &[Run],
         starts: &[Started],
-        mut collect: impl FnMut(usize, Finished) -> Result<T, SweepError>,
-    ) -> Result<Vec<T>, SweepError> {
+        mut collect: impl FnMut(usize, Finished) -> Result<T, Failure>,
+    ) -> Result<Vec<T>, Failure> {
         let complete = |(i, run): (usize, &Run)| {
             let Started { base, checkpoint, .. } = &starts[run.start];
             let (directory, config) = (self.directory.join(&run.directory), run.config(base, checkpoint)?);
@@ -164,17 +127,17 @@ impl<'a> Sweep<'a> {
     }
 
     /// Executes or resumes a run, unless its directory holds it finished.
-    fn complete(&self, name: &str, path: &Path, config: &Config) -> Result<RunSummary, SweepError> {
+    fn complete(&self, name: &str, path: &Path, config: &Config) -> Result<RunSummary, Failure> {
         if let Some(done) = finished(path, config)? {
             return Ok(done);
         }
         say(&format!("{}: {name}", self.clock.line()));
-        train(&WithServer, config, (path, false), self.command).map_err(|e| SweepError::of_run(name, &e))
+        train(&WithServer, config, (path, false), self.command).map_err(|e| Failure::from(e).within(name))
     }
 }
 
 /// The summary of a finished run. Errors if it was made with another configuration.
-fn finished(path: &Path, config: &Config) -> Result<Option<RunSummary>, SweepError> {
+fn finished(path: &Path, config: &Config) -> Result<Option<RunSummary>, Failure> {
     let Some(done) = summary(path)? else { return Ok(None) };
     let mut differences = Config::read(&path.join("config.toml"))?.differences(config);
     differences.retain(|d| d.affects_result);
@@ -185,7 +148,7 @@ fn finished(path: &Path, config: &Config) -> Result<Option<RunSummary>, SweepErr
 }
 
 /// The final checkpoint of a finished run.
-pub fn last_checkpoint(run: &Path) -> Result<PathBuf, SweepError> {
-    let gone = || SweepError::Broke(format!("{}: its final checkpoint is gone", run.display()));
+pub fn last_checkpoint(run: &Path) -> Result<PathBuf, Failure> {
+    let gone = || Failure::broke(format!("{}: its final checkpoint is gone", run.display()));
     Ok(run::hold_latest(run)?.ok_or_else(gone)?.path().to_owned())
 }

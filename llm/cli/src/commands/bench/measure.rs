@@ -10,7 +10,7 @@ use grpo_lambda_gpu::dry::Ceilings;
 use grpo_lambda_gpu::probe::{self, Reached};
 use grpo_lambda_gpu::{Device, Dtype};
 
-use super::super::Failure;
+use super::super::{Failure, Result};
 use super::BenchArgs;
 use super::plan::{Bench, failed};
 use super::report::{CardMemory, Measured, measured};
@@ -31,7 +31,7 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
 fn measure(
     args: &BenchArgs,
     mut step: impl FnMut(u64) -> Result<(Clocked<StepTimings>, Mismatch), SyntheticStepError>,
-) -> Result<(Clocked<StepTimings>, Mismatch), Failure> {
+) -> Result<(Clocked<StepTimings>, Mismatch)> {
     let mut all = Vec::new();
     for number in 0..args.warmup + args.steps {
         let measured = step(number as u64).map_err(failed)?;
@@ -58,7 +58,7 @@ fn measure(
 }
 
 /// On this processor, whose peak rates are not known.
-pub(super) fn cpu(bench: &Bench, args: &BenchArgs) -> Result<String, Failure> {
+pub(super) fn cpu(bench: &Bench, args: &BenchArgs) -> Result<String> {
     let (phases, mismatch) = cpu_step(bench, args, &bench.shape)?;
     let no_layers = Shape { num_hidden_layers: 0, ..bench.shape.clone() };
     // An adapter of no layers has nothing to train.
@@ -70,11 +70,7 @@ pub(super) fn cpu(bench: &Bench, args: &BenchArgs) -> Result<String, Failure> {
 }
 
 /// The step of a model of this shape.
-fn cpu_step(
-    bench: &Bench,
-    args: &BenchArgs,
-    shape: &Shape,
-) -> Result<(Clocked<StepTimings>, Mismatch), Failure> {
+fn cpu_step(bench: &Bench, args: &BenchArgs, shape: &Shape) -> Result<(Clocked<StepTimings>, Mismatch)> {
     let parameters = weights::initialise(shape, 0, 0.02);
     let reference = bench.config.configured().extra_inputs().contains(&InputKind::RefLogps);
     let setup = TrainingSetup {
@@ -105,7 +101,7 @@ pub(super) fn card(
     prediction: StepPrediction,
     args: &BenchArgs,
     device: &Arc<dyn Device>,
-) -> Result<String, Failure> {
+) -> Result<String> {
     let (free, _) = device.memory().map_err(Failure::broke)?;
     synthetic::memory_check(&prediction, free, &bench.config).map_err(Failure::refused)?;
     synthetic::host_check(&prediction, memory::total_mib()).map_err(Failure::refused)?;
@@ -135,7 +131,7 @@ pub(super) fn card(
 }
 
 /// Bytes that the driver holds for what is allocated now, from where its peak begins again.
-fn held_now(device: &Arc<dyn Device>) -> Result<u64, Failure> {
+fn held_now(device: &Arc<dyn Device>) -> Result<u64> {
     device.restart_driver_peak().map_err(Failure::broke)?;
     Ok(device.driver_memory().map_err(Failure::broke)?.held)
 }

@@ -13,7 +13,7 @@ use measure::{card, cpu};
 use plan::Bench;
 use report::counted;
 
-use super::{Command, Failure, count, print, use_threads, whole};
+use super::{Command, Failure, Result, count, print, use_threads, whole};
 use grpo_lambda_trainer::plan::memory;
 use grpo_lambda_trainer::run::progress::say;
 
@@ -83,7 +83,7 @@ pub struct BenchArgs {
 }
 
 impl Command for BenchArgs {
-    fn run(&self) -> Result<(), Failure> {
+    fn run(&self) -> Result<()> {
         if let Some(price) = self.price_per_hour.filter(|p| !p.is_finite() || *p < 0.0) {
             return Err(Failure::refused(format!(
                 "--price-per-hour {price}: must be a number of at least 0"
@@ -103,7 +103,7 @@ impl Command for BenchArgs {
 
 impl BenchArgs {
     /// The report; counted for a card with `free` bytes where nothing computes.
-    fn measured(&self, bench: Bench, free: u64) -> Result<String, Failure> {
+    fn measured(&self, bench: Bench, free: u64) -> Result<String> {
         let counted = |bench: Bench| {
             let (bench, prediction) = bench.decided(free)?;
             counted(&bench, self, &prediction, free)

@@ -7,7 +7,7 @@ use grpo_lambda_decoder::model::{ModelConfig as Shape, Rows};
 use grpo_lambda_gpu::{Dtype, StatePlace};
 use serde_json::{Value, json};
 
-use super::super::{Failure, checkpoint};
+use super::super::{Failure, Result, checkpoint};
 use super::BenchArgs;
 use grpo_lambda_trainer::config::Config;
 use grpo_lambda_trainer::plan::synthetic::{self, StepPrediction, SyntheticStepError};
@@ -45,7 +45,7 @@ pub(super) struct Counts {
 }
 
 impl Bench {
-    pub(super) fn new(args: &BenchArgs) -> Result<Self, Failure> {
+    pub(super) fn new(args: &BenchArgs) -> Result<Self> {
         let (name, prompt_tokens) = (args.shape.clone(), args.prompt_tokens);
         let shape = match Path::new(&name) {
             directory if directory.is_dir() => {
@@ -86,7 +86,7 @@ impl Bench {
 
     /// The bench with `memory.recompute_layers=auto` decided for a card with `free` bytes, and the prediction of its
     /// step.
-    pub(super) fn decided(self, free: u64) -> Result<(Bench, StepPrediction), Failure> {
+    pub(super) fn decided(self, free: u64) -> Result<(Bench, StepPrediction)> {
         let decided = synthetic::decided(&self.shape, &self.config, self.dtype, self.longest(), free);
         let (config, prediction) = decided.map_err(failed)?;
         Ok((Bench { config, ..self }, prediction))

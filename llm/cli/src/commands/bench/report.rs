@@ -8,7 +8,7 @@ use grpo_lambda_gpu::{DriverMemory, Dtype};
 use grpo_lambda_stats::table::significant;
 use serde_json::{Map, Value, json};
 
-use super::super::{Failure, gib};
+use super::super::{Result, gib};
 use super::BenchArgs;
 use super::plan::{Bench, failed};
 use grpo_lambda_trainer::eval::EVAL_BATCH;
@@ -116,12 +116,7 @@ fn of_head(phases: &Clocked<StepTimings>) -> Value {
 }
 
 /// The report of a step, and of an evaluation, that are counted for a card with `free` bytes.
-pub(super) fn counted(
-    bench: &Bench,
-    args: &BenchArgs,
-    p: &StepPrediction,
-    free: u64,
-) -> Result<String, Failure> {
+pub(super) fn counted(bench: &Bench, args: &BenchArgs, p: &StepPrediction, free: u64) -> Result<String> {
     let Bench { shape, dtype, prompt_tokens, .. } = bench;
     let counts = bench.counts(*dtype);
     let new_tokens = EVALUATED.min(shape.max_position_embeddings - prompt_tokens);

@@ -6,7 +6,7 @@ use std::path::Path;
 use grpo_lambda_decoder::model;
 
 use super::{EvalArgs, on_bad_row};
-use crate::commands::Failure;
+use crate::commands::{Failure, Result};
 use grpo_lambda_studies::reproduce::readiness::no_benchmark;
 use grpo_lambda_trainer::eval::benchmark::{self, Benchmark, BenchmarkError, HELD_OUT};
 use grpo_lambda_trainer::eval::origin::{Origin, TrainedOn};
@@ -25,11 +25,7 @@ pub(super) struct Questions {
 }
 
 /// The problems that are asked, benchmark by benchmark; those that the model was trained on are left out unless asked for.
-pub(super) fn questions(
-    args: &EvalArgs,
-    origin: Option<Origin>,
-    checkpoint: &Path,
-) -> Result<Questions, Failure> {
+pub(super) fn questions(args: &EvalArgs, origin: Option<Origin>, checkpoint: &Path) -> Result<Questions> {
     let mut names = names(args, origin.as_ref());
     let limit = args.limit.unwrap_or(usize::MAX);
     let mut of_run = None;
@@ -66,7 +62,7 @@ pub(super) fn questions(
 /// The end of the name of the problems that a run held out.
 const OF_A_RUN: &str = ":held-out";
 
-fn run_of(run: &Path) -> Result<Origin, Failure> {
+fn run_of(run: &Path) -> Result<Origin> {
     let none = || {
         let run = run.display();
         Failure::refused(format!(
@@ -77,11 +73,7 @@ fn run_of(run: &Path) -> Result<Origin, Failure> {
 }
 
 /// Leaves out the problems that the model was trained on, and says so.
-fn trained_on(
-    args: &EvalArgs,
-    checkpoint: &Path,
-    benchmarks: &mut [Benchmark],
-) -> Result<Vec<String>, Failure> {
+fn trained_on(args: &EvalArgs, checkpoint: &Path, benchmarks: &mut [Benchmark]) -> Result<Vec<String>> {
     if benchmarks.iter().all(|b| b.embedded) {
         return Ok(Vec::new());
     }
@@ -136,7 +128,7 @@ fn names(args: &EvalArgs, origin: Option<&Origin>) -> Vec<String> {
     default.iter().map(|name| (*name).to_owned()).collect()
 }
 
-fn held_out(origin: &Origin, checkpoint: &Path, limit: usize) -> Result<Benchmark, Failure> {
+fn held_out(origin: &Origin, checkpoint: &Path, limit: usize) -> Result<Benchmark> {
     let positions = model::ModelConfig::load(checkpoint).map_err(Failure::refused)?.max_position_embeddings;
     let tokens = ModelTokenizer::load(checkpoint).map_err(Failure::refused)?;
     let rows =

@@ -15,8 +15,8 @@ use super::engine::EngineArgs;
 use super::options::{ModelArgs, PromptArgs, TruncationArgs};
 use super::plot::figure_line;
 use super::{
-    Command, Failure, Loaded, OutputFormat, check_temperature, checkpoint, count, json_text, load, print,
-    use_threads, whole,
+    Command, Failure, Loaded, OutputFormat, Result, check_temperature, checkpoint, count, json_text, load,
+    print, use_threads, whole,
 };
 use grpo_lambda_stats::visible;
 use grpo_lambda_studies::figures;
@@ -119,7 +119,7 @@ pub struct EvalArgs {
 
 impl Command for EvalArgs {
     /// Evaluates.
-    fn run(&self) -> Result<(), Failure> {
+    fn run(&self) -> Result<()> {
         use_threads(self.model.threads)?;
         let (summary, text) = evaluate(self)?;
         match self.output {
@@ -130,7 +130,7 @@ impl Command for EvalArgs {
 }
 
 /// The evaluation, in a process that has its threads: the numbers, and their text.
-pub(crate) fn evaluate(args: &EvalArgs) -> Result<(EvalSummary, String), Failure> {
+pub(crate) fn evaluate(args: &EvalArgs) -> Result<(EvalSummary, String)> {
     let temperature = temperature(args)?;
     let truncation = args.truncation.checked((temperature == 0.0).then_some("at temperature 0"))?;
     let pass_at = pass_at(args)?;
@@ -183,7 +183,7 @@ fn with_shots(
     args: &EvalArgs,
     template: Template,
     benchmarks: &[Benchmark],
-) -> Result<(Template, Option<Shots>), Failure> {
+) -> Result<(Template, Option<Shots>)> {
     let (Some(wanted), Some(from)) = (args.shots, &args.shots_from) else { return Ok((template, None)) };
     let shots =
         Shots::open(wanted, from, on_bad_row(args), (&template, benchmarks)).map_err(|e| match e {
@@ -200,7 +200,7 @@ fn on_bad_row(args: &EvalArgs) -> OnBadRow {
 }
 
 /// The rules of the grader; the protocol has its own.
-fn rules(args: &EvalArgs) -> Result<Rules, Failure> {
+fn rules(args: &EvalArgs) -> Result<Rules> {
     match args.rules {
         Some(rules) if args.protocol == Protocol::Paper && rules != Rules::STRICT => Err(Failure::refused(
             format!("--rules {}: the protocol paper compares answers by the strict rules", rules.spelled()),
@@ -215,7 +215,7 @@ fn generate(
     (benchmarks, remarks): (&[Benchmark], Vec<String>),
     pass_at: &[usize],
     args: &EvalArgs,
-) -> Result<(EvalSummary, String), Failure> {
+) -> Result<(EvalSummary, String)> {
     let asked = benchmarks.iter().map(|b| work.prompts(b)).collect::<Result<Vec<_>, _>>()?;
     let slots = work.slots(asked.iter().flat_map(|(_, prompts)| prompts))?;
     let path = args.out.clone().unwrap_or_else(|| default_directory(&args.model.model));
@@ -244,7 +244,7 @@ fn generate(
 }
 
 /// The run that the model is from. One whose configuration cannot be read does not matter where nothing is taken from it.
-fn origin(args: &EvalArgs) -> Result<Option<Origin>, Failure> {
+fn origin(args: &EvalArgs) -> Result<Option<Origin>> {
     let paper = args.protocol == Protocol::Paper;
     match Origin::find(&args.model.model) {
         Ok(origin) => Ok(origin),
@@ -267,7 +267,7 @@ fn asked(
     benchmarks: &[Benchmark],
     origin: Option<&Origin>,
     directory: &Path,
-) -> Result<Asked, Failure> {
+) -> Result<Asked> {
     let of_protocol = args.protocol.template().map(|name| (name, "--protocol paper"));
     let is_chosen = args.prompt.template.is_some() || of_protocol.is_some();
     if is_chosen || benchmarks.iter().any(|b| !b.embedded) {
@@ -278,7 +278,7 @@ fn asked(
     Ok(Asked { from, ..Asked::new(&args.prompt, None, None, directory)? })
 }
 
-fn temperature(args: &EvalArgs) -> Result<f64, Failure> {
+fn temperature(args: &EvalArgs) -> Result<f64> {
     let temperature = args.temperature.unwrap_or(if args.samples == 1 { 0.0 } else { 1.0 });
     if temperature == 0.0 && args.samples > 1 {
         return Err(Failure::refused(format!(
@@ -293,7 +293,7 @@ fn temperature(args: &EvalArgs) -> Result<f64, Failure> {
 }
 
 /// The k of pass@k, in ascending order.
-fn pass_at(args: &EvalArgs) -> Result<Vec<usize>, Failure> {
+fn pass_at(args: &EvalArgs) -> Result<Vec<usize>> {
     let n = args.samples;
     if let Some(k) = args.pass_at.iter().find(|k| **k > n) {
         return Err(Failure::refused(format!(
@@ -324,7 +324,7 @@ fn default_directory(model: &Path) -> PathBuf {
 }
 
 /// Checksum of what decides a response: configuration, tokenizer and weights of a checkpoint.
-fn fingerprint(directory: &Path) -> Result<String, Failure> {
+fn fingerprint(directory: &Path) -> Result<String> {
     let read = |path: &Path| {
         let bytes = std::fs::read(path);
         bytes.map_err(|e| Failure::refused(format!("{}: cannot be read: {e}", path.display())))
@@ -382,7 +382,7 @@ fn finish(
     (remarks, untrained): (Vec<String>, Vec<Option<BenchmarkScores>>),
     (parts, pass_at): (&[ReportBenchmark<'_>], &[usize]),
     dir: &EvalDir,
-) -> Result<(EvalSummary, String), Failure> {
+) -> Result<(EvalSummary, String)> {
     let benchmarks: Vec<_> = parts.iter().map(|p| (p.name, p.completions)).collect();
     let summary = EvalSummary { remarks, untrained, ..EvalSummary::new(settings, &benchmarks, pass_at) };
     let json = serde_json::to_string_pretty(&summary.json()).map_err(Failure::broke)?;

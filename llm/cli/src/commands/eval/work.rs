@@ -5,7 +5,7 @@ use grpo_lambda_decoder::model::ModelConfig as Shape;
 use grpo_lambda_gpu::Dtype;
 
 use super::store_failure;
-use crate::commands::Failure;
+use crate::commands::{Failure, Result};
 use grpo_lambda_trainer::eval::benchmark::{self, Benchmark};
 use grpo_lambda_trainer::eval::completion::{CompletionRecord, ResponseOutcome};
 use grpo_lambda_trainer::eval::sampler::BenchmarkSampler;
@@ -33,7 +33,7 @@ pub(super) struct EvalJob<'a> {
 
 impl EvalJob<'_> {
     /// The number of responses decoded at a time: on a card no more than its memory holds.
-    pub(super) fn slots<'p>(&self, prompts: impl Iterator<Item = &'p TextTokens>) -> Result<usize, Failure> {
+    pub(super) fn slots<'p>(&self, prompts: impl Iterator<Item = &'p TextTokens>) -> Result<usize> {
         let Some((shape, dtype, free)) = self.card else { return Ok(self.asked.unwrap_or(EVAL_BATCH)) };
         let context = self.settings.context;
         let lengths = prompts.map(|prompt| prompt.ids().len()).filter(|tokens| *tokens < context);
@@ -48,10 +48,7 @@ impl EvalJob<'_> {
     }
 
     /// Every problem as it is asked.
-    pub(super) fn prompts(
-        &self,
-        benchmark: &Benchmark,
-    ) -> Result<(Vec<ProblemRecord>, Vec<TextTokens>), Failure> {
+    pub(super) fn prompts(&self, benchmark: &Benchmark) -> Result<(Vec<ProblemRecord>, Vec<TextTokens>)> {
         let mut problems = Vec::new();
         let mut prompts = Vec::new();
         let mut misspelt = 0;
@@ -99,7 +96,7 @@ impl EvalJob<'_> {
         problems: &[ProblemRecord],
         prompts: &[TextTokens],
         slots: usize,
-    ) -> Result<Vec<Vec<CompletionRecord>>, Failure> {
+    ) -> Result<Vec<Vec<CompletionRecord>>> {
         let (mut log, mut all) = dir.benchmark(&benchmark.name, problems).map_err(store_failure)?;
         if all.len() == problems.len() {
             return Ok(all);

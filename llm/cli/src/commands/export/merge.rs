@@ -8,13 +8,13 @@ use grpo_lambda_decoder::model::weights::{self, Parameters};
 
 use super::{ExportArgs, empty_directory, source_dtype, write_model};
 use crate::commands::model::hold_named;
-use crate::commands::{Failure, checkpoint};
+use crate::commands::{Failure, Result, checkpoint};
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::run::adapter_base::{self, AdapterBase};
 use grpo_lambda_trainer::run::progress::say;
 
 /// Writes the model of `args` with `adapter` merged, and the model's tokenizer.
-pub(super) fn export_merged(args: &ExportArgs, adapter: &Path) -> Result<String, Failure> {
+pub(super) fn export_merged(args: &ExportArgs, adapter: &Path) -> Result<String> {
     let base = checkpoint(&args.model)?;
     refuse_twice(&base, adapter)?;
     if adapter.is_dir() {
@@ -47,11 +47,7 @@ pub(super) fn export_merged(args: &ExportArgs, adapter: &Path) -> Result<String,
 }
 
 /// Refuses weights that the adapter was not trained on. One from elsewhere does not say what it was trained on; a line says so.
-fn check_base(
-    (adapter, any_base): (&Path, bool),
-    base: &Path,
-    parameters: &Parameters<f32>,
-) -> Result<(), Failure> {
+fn check_base((adapter, any_base): (&Path, bool), base: &Path, parameters: &Parameters<f32>) -> Result<()> {
     let trained_on = AdapterBase::read(adapter).map_err(Failure::refused)?;
     let (adapter, base) = (adapter.display(), base.display());
     let Some(trained_on) = trained_on else {
@@ -73,7 +69,7 @@ fn check_base(
 }
 
 /// A run's checkpoint holds its adapter merged: merging it again would count it twice.
-fn refuse_twice(base: &Path, adapter: &Path) -> Result<(), Failure> {
+fn refuse_twice(base: &Path, adapter: &Path) -> Result<()> {
     let own = base.join("adapter");
     match (own.canonicalize(), adapter.canonicalize()) {
         (Ok(own), Ok(adapter)) if own == adapter => Err(Failure::refused(format!(

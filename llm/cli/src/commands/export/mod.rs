@@ -12,7 +12,7 @@ use grpo_lambda_decoder::model::config::known::{CONFIG, FieldUse};
 use grpo_lambda_decoder::model::weights::{self, Parameters, SaveDtype};
 use serde_json::{Map, Value};
 
-use super::{Command, Failure, checkpoint, print};
+use super::{Command, Failure, Result, checkpoint, print};
 use grpo_lambda_stats::visible;
 use grpo_lambda_trainer::config::ModelSource;
 use grpo_lambda_trainer::eval::origin::Origin;
@@ -54,7 +54,7 @@ pub struct ExportArgs {
 
 impl Command for ExportArgs {
     /// Writes the model.
-    fn run(&self) -> Result<(), Failure> {
+    fn run(&self) -> Result<()> {
         let written = match &self.adapter {
             Some(adapter) => merge::export_merged(self, adapter),
             None => self.of_run(),
@@ -64,7 +64,7 @@ impl Command for ExportArgs {
 }
 
 impl ExportArgs {
-    fn of_run(&self) -> Result<String, Failure> {
+    fn of_run(&self) -> Result<String> {
         let directory = checkpoint(&self.model)?;
         let adapter = directory.join("adapter");
         let has_adapter = adapter.join(lora::CONFIG_FILE).exists();
@@ -92,7 +92,7 @@ fn write_model(
     source: &Path,
     (shape, parameters): (&ModelConfig, &Parameters<f32>),
     (tokens, dtype): (&ModelTokenizer, SaveDtype),
-) -> Result<(), Failure> {
+) -> Result<()> {
     let carried = carried(source);
     Disk::default().fill(out, Failure::broke, |disk| {
         for (name, bytes) in tokens.files() {
@@ -127,7 +127,7 @@ fn source(args: &ExportArgs, directory: &Path) -> PathBuf {
 }
 
 /// Refuses a place for a checkpoint that holds something already, unless the same command was killed there.
-pub(super) fn empty_directory(out: &Path) -> Result<(), Failure> {
+pub(super) fn empty_directory(out: &Path) -> Result<()> {
     let shown = out.display();
     if out.exists() && !out.is_dir() {
         return Err(Failure::refused(format!("--out {shown}: a file; must be a directory, empty or new")));
@@ -139,7 +139,7 @@ pub(super) fn empty_directory(out: &Path) -> Result<(), Failure> {
 }
 
 /// All weights, with the tokenizer.
-fn export_model(directory: &Path, args: &ExportArgs) -> Result<String, Failure> {
+fn export_model(directory: &Path, args: &ExportArgs) -> Result<String> {
     let shape = ModelConfig::load(directory).map_err(Failure::refused)?;
     let parameters = weights::load(directory, &shape).map_err(Failure::refused)?;
     let tokens = ModelTokenizer::load(directory).map_err(Failure::refused)?;
@@ -150,7 +150,7 @@ fn export_model(directory: &Path, args: &ExportArgs) -> Result<String, Failure> 
 }
 
 /// The adapter in PEFT's layout, with an absolute path to its base: PEFT reads a relative one from where it is started.
-fn export_adapter(directory: &Path, out: &Path) -> Result<String, Failure> {
+fn export_adapter(directory: &Path, out: &Path) -> Result<String> {
     let adapter = directory.join("adapter");
     let shape = ModelConfig::load(directory).map_err(Failure::refused)?;
     let (settings, tensors) = lora::load(&adapter, &shape).map_err(Failure::refused)?;
@@ -166,7 +166,7 @@ fn export_adapter(directory: &Path, out: &Path) -> Result<String, Failure> {
 }
 
 /// The base that the adapter names, as an absolute path.
-fn base(adapter: &Path) -> Result<String, Failure> {
+fn base(adapter: &Path) -> Result<String> {
     let path = adapter.join(lora::CONFIG_FILE);
     let text =
         std::fs::read_to_string(&path).map_err(|e| Failure::refused(format!("{}: {e}", path.display())))?;
@@ -181,7 +181,7 @@ fn base(adapter: &Path) -> Result<String, Failure> {
 }
 
 /// The type that is asked for; where it is the source's, that of the checkpoint that the run began with, or of a model of no run its own.
-fn source_dtype(args: &ExportArgs, directory: &Path) -> Result<SaveDtype, Failure> {
+fn source_dtype(args: &ExportArgs, directory: &Path) -> Result<SaveDtype> {
     match args.dtype {
         ExportDtype::F32 => return Ok(SaveDtype::F32),
         ExportDtype::Bf16 => return Ok(SaveDtype::Bf16),
@@ -202,7 +202,7 @@ fn source_dtype(args: &ExportArgs, directory: &Path) -> Result<SaveDtype, Failur
 }
 
 /// The type in which a checkpoint's tensors lose nothing.
-fn dtype_of(directory: &Path) -> Result<SaveDtype, Failure> {
+fn dtype_of(directory: &Path) -> Result<SaveDtype> {
     let shape = ModelConfig::load(directory).map_err(Failure::refused)?;
     let found = weights::inspect(directory, &shape).map_err(Failure::refused)?;
     Ok(if found.dtypes.iter().all(|dtype| dtype == "BF16") { SaveDtype::Bf16 } else { SaveDtype::F32 })

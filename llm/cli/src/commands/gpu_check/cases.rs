@@ -10,7 +10,7 @@ use grpo_lambda_gpu::{Dtype, kernels};
 use grpo_lambda_trainer::run::progress::say;
 use serde_json::{Value, json};
 
-use super::super::{Failure, print};
+use super::super::{Failure, Result, print};
 use super::{GpuCheckArgs, report};
 
 /// Candle, where this program was built with it.
@@ -23,7 +23,7 @@ const SECOND_OPINION: Option<&check::Reference<'static>> = None;
 
 impl GpuCheckArgs {
     /// Checks the first card.
-    pub(super) fn checked(&self) -> Result<(), Failure> {
+    pub(super) fn checked(&self) -> Result<()> {
         let only = self.only.as_deref();
         let known = || kernels::names().chain(OTHERS);
         if let Some(name) = only.filter(|name| known().all(|k| k != *name)) {
@@ -72,7 +72,7 @@ impl GpuCheckArgs {
         }
     }
 
-    fn write_csv(&self, findings: &[Finding]) -> Result<(), Failure> {
+    fn write_csv(&self, findings: &[Finding]) -> Result<()> {
         let Some(path) = &self.csv else { return Ok(()) };
         let text = format!("# {}\n{}\n{}", self.head, check::COLUMNS, check::csv_rows(findings));
         Disk::default().replace(path, text.as_bytes()).map_err(Failure::broke)

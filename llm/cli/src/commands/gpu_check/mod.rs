@@ -9,7 +9,7 @@ use grpo_lambda_decoder::disk::Disk;
 use grpo_lambda_gpu::{Device, kernels};
 use serde_json::{Value, json};
 
-use super::{Command, Failure, VERSION};
+use super::{Command, Failure, Result, VERSION};
 
 /// Arguments of `gpu-check`.
 #[derive(Clone, Debug, clap::Args)]
@@ -36,7 +36,7 @@ pub struct GpuCheckArgs {
 
 impl Command for GpuCheckArgs {
     /// Prints a line per case with error and bound.
-    fn run(&self) -> Result<(), Failure> {
+    fn run(&self) -> Result<()> {
         if self.against.is_some() && !cfg!(feature = "candle") {
             return Err(Failure::refused(
                 "--against candle: this llm-train was built without it; build it with --features cuda,candle",
@@ -58,7 +58,7 @@ impl GpuCheckArgs {
         }
     }
 
-    fn write_report(&self, report: &Value) -> Result<(), Failure> {
+    fn write_report(&self, report: &Value) -> Result<()> {
         let Some(path) = &self.report else { return Ok(()) };
         Disk::default().replace(path, format!("{report:#}\n").as_bytes()).map_err(Failure::broke)
     }

@@ -8,7 +8,7 @@ use grpo_lambda_gpu::select::ComputeDevice;
 
 use super::memory as itemised;
 use super::objective::objective;
-use crate::commands::{Failure, gib, quantile};
+use crate::commands::{Failure, Result, gib, quantile};
 use grpo_lambda_studies::reproduce::axes::{PaperModel, models};
 use grpo_lambda_studies::reproduce::cost::{self, Assumptions};
 use grpo_lambda_studies::reproduce::readiness::{self, Need};
@@ -36,7 +36,7 @@ pub(super) fn plan(
     config: &Config,
     preset: &str,
     (directory, extends): (&Path, bool),
-) -> Result<String, Failure> {
+) -> Result<String> {
     let given = changed(config, preset)?;
     let place = place(config, directory, extends)?;
     config
@@ -81,12 +81,7 @@ fn paper_model(config: &Config, preset: &str) -> Option<(&'static PaperModel, Pa
 }
 
 /// The plan of a run from a model of the paper whose weights are not here: its published shape, with assumed lengths.
-fn without_weights(
-    config: &Config,
-    model: &PaperModel,
-    weights: &Path,
-    mut text: String,
-) -> Result<String, Failure> {
+fn without_weights(config: &Config, model: &PaperModel, weights: &Path, mut text: String) -> Result<String> {
     let data = match &config.task {
         TaskSource::Dataset(task) => Some(readiness::of_data(task.data.clone())),
         TaskSource::Embedded(_) => None,
@@ -109,7 +104,7 @@ fn without_weights(
 }
 
 /// Says where the run would be, or which run it would continue. Refuses a directory that the run would refuse.
-fn place(config: &Config, directory: &Path, extends: bool) -> Result<String, Failure> {
+fn place(config: &Config, directory: &Path, extends: bool) -> Result<String> {
     let shown = directory.display();
     Ok(match RunDir::claim(directory, config, extends).map_err(Failure::refused)? {
         Claim::Fresh => format!("The run would be in {shown}."),
@@ -118,7 +113,7 @@ fn place(config: &Config, directory: &Path, extends: bool) -> Result<String, Fai
 }
 
 /// The settings that differ from the preset's, a line each.
-fn changed(config: &Config, preset: &str) -> Result<String, Failure> {
+fn changed(config: &Config, preset: &str) -> Result<String> {
     let none: [&str; 0] = [];
     let shipped = Config::resolve_part(preset, &none).map_err(Failure::refused)?;
     let lines: String = shipped
@@ -150,7 +145,7 @@ fn device_line(engines: &dyn Engines, config: &Config) -> String {
 }
 
 /// The shape of the model, and a line on its files, whose weights stay unread.
-fn shape(config: &Config, tokens: &ModelTokenizer) -> Result<(Shape, String), Failure> {
+fn shape(config: &Config, tokens: &ModelTokenizer) -> Result<(Shape, String)> {
     match &config.model {
         ModelSource::Checkpoint(directory) => {
             let shape = Shape::load(directory).map_err(Failure::refused)?;
@@ -173,7 +168,7 @@ fn shape(config: &Config, tokens: &ModelTokenizer) -> Result<(Shape, String), Fa
 }
 
 /// The number of problems in each split.
-fn splits(config: &Config, problems: &Problems) -> Result<String, Failure> {
+fn splits(config: &Config, problems: &Problems) -> Result<String> {
     let measured = problems.distinct(Split::Test, config.eval.n).map_err(Failure::refused)?.len();
     let mut text = match problems.sizes() {
         Some([train, validation, test]) => format!(
@@ -221,7 +216,7 @@ struct Lengths {
 }
 
 impl Lengths {
-    fn measure(config: &Config, problems: &Problems, tokens: &ModelTokenizer) -> Result<Lengths, Failure> {
+    fn measure(config: &Config, problems: &Problems, tokens: &ModelTokenizer) -> Result<Lengths> {
         let rows = problems.sizes().map_or(LOOKED_AT, |[train, ..]| (train as u64).min(LOOKED_AT));
         let mut lengths = Lengths { prompts: Vec::new(), solutions: Vec::new() };
         let stage = if config.rl.steps > 0 { Stage::Rl } else { Stage::Sft };
@@ -281,7 +276,7 @@ fn memory_line(config: &Config, shape: &Shape, step: &StepShape) -> String {
 }
 
 /// Hours by a counted step, on two devices: no bound, because the share of a device's best that is reached is assumed.
-fn hours(config: &Config, shape: &Shape, lengths: [usize; 2]) -> Result<String, Failure> {
+fn hours(config: &Config, shape: &Shape, lengths: [usize; 2]) -> Result<String> {
     let [prompt_tokens, demonstration_tokens] = lengths;
     let mut found = Vec::new();
     let mut extra_inputs = "";

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use directory::default_directory;
 
 use super::plot::figure_lines;
-use super::{Command, Failure, print, use_threads};
+use super::{Command, Failure, Result, print, use_threads};
 use grpo_lambda::methods;
 use grpo_lambda_engines::WithServer;
 use grpo_lambda_stats::hanging;
@@ -21,7 +21,7 @@ use grpo_lambda_studies::{report, terminal};
 use grpo_lambda_trainer::config::{Config, ConfigError, ModelSource, fields, idle_settings};
 use grpo_lambda_trainer::input::task::TaskSource;
 use grpo_lambda_trainer::run::progress::say;
-use grpo_lambda_trainer::train::{Engines, RunSummary, TrainError, train, unusual_rates};
+use grpo_lambda_trainer::train::{Engines, RunSummary, train, unusual_rates};
 
 /// Arguments of a training run.
 #[derive(Clone, Debug, clap::Args)]
@@ -54,13 +54,13 @@ pub struct SftArgs {
 }
 
 impl Command for TrainArgs {
-    fn run(&self) -> Result<(), Failure> {
+    fn run(&self) -> Result<()> {
         trained(self, false)
     }
 }
 
 impl Command for SftArgs {
-    fn run(&self) -> Result<(), Failure> {
+    fn run(&self) -> Result<()> {
         trained(&self.train, true)
     }
 }
@@ -103,7 +103,7 @@ pub(super) fn settings_help() -> String {
     text + "  method.KEY=VALUE\n          its settings; --dry-run shows them with their values"
 }
 
-fn trained(args: &TrainArgs, supervised_only: bool) -> Result<(), Failure> {
+fn trained(args: &TrainArgs, supervised_only: bool) -> Result<()> {
     let overrides = overrides(args, supervised_only)?;
     let config = match Config::resolve(&args.preset, &overrides) {
         Err(missing @ ConfigError::Needed { .. }) if args.dry_run || args.print_config => {
@@ -128,7 +128,7 @@ fn trained(args: &TrainArgs, supervised_only: bool) -> Result<(), Failure> {
     explain_choices(&config, &directory, args);
     let command = crate::words::line();
     let place = (&*directory, args.extend);
-    let summary = train(engines, &config, place, &command).map_err(|e| failure(&e))?;
+    let summary = train(engines, &config, place, &command)?;
     // A figure that cannot be drawn is no reason to fail a run that is done.
     let figures = match drawn(&directory) {
         Ok(lines) => lines,
@@ -154,17 +154,8 @@ fn drawn(directory: &Path) -> Result<String, DrawError> {
     Ok(format!("{figures}report       {}\n", report::write(&record, directory)?.display()))
 }
 
-/// The end of the program after a run that broke off.
-pub(super) fn failure(error: &TrainError) -> Failure {
-    match error.signal() {
-        Some(signal) => Failure::stopped(error, signal),
-        None if error.refused() => Failure::refused(error),
-        None => Failure::broke(error),
-    }
-}
-
 /// The settings of the command line; `sft` has no RL.
-fn overrides(args: &TrainArgs, supervised_only: bool) -> Result<Vec<String>, Failure> {
+fn overrides(args: &TrainArgs, supervised_only: bool) -> Result<Vec<String>> {
     let mut overrides = args.overrides.clone();
     if supervised_only {
         if let Some(word) = overrides.iter().find(|word| word.starts_with("rl.steps=")) {

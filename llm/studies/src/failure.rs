@@ -1,16 +1,28 @@
-//! The end of a command that did not do its work.
+//! The end of a command, or of a sweep of runs, that did not do its work.
 
+use grpo_lambda_decoder::disk::DiskError;
+use grpo_lambda_decoder::model;
 use grpo_lambda_stats::visible_line;
-use grpo_lambda_studies::sweep::SweepError;
+use grpo_lambda_trainer::config::ConfigError;
+use grpo_lambda_trainer::input::tokens::TokenError;
+use grpo_lambda_trainer::run::RunError;
+use grpo_lambda_trainer::train::TrainError;
+
+use crate::curves::CurvesError;
+use crate::record::RecordError;
 
 /// Why a command stops.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
 pub struct Failure {
     /// One line.
     pub message: String,
     /// 2 when the input was refused and nothing was done, 1 when the work broke off.
     pub code: u8,
 }
+
+/// The result of a step of a command.
+pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
 impl Failure {
     /// The input was refused.
@@ -33,18 +45,35 @@ impl Failure {
         Failure { message: String::new(), code: 1 }
     }
 
+    /// This end, of a part that is named.
+    pub fn within(self, name: impl std::fmt::Display) -> Self {
+        Failure { message: format!("{name}: {}", self.message), ..self }
+    }
+
     /// The signal that asked for it, so that it is no error.
     pub fn signal(&self) -> Option<u8> {
         self.code.checked_sub(SIGNALLED).filter(|signal| *signal > 0)
     }
 }
 
-impl From<SweepError> for Failure {
-    fn from(error: SweepError) -> Failure {
-        match error {
-            SweepError::Refused(message) => Failure::refused(message),
-            SweepError::Broke(message) => Failure::broke(message),
-            SweepError::Stopped { message, signal } => Failure::stopped(message, signal),
+macro_rules! end_of {
+    ($($error:ty => $end:ident),*) => {
+        $(impl From<$error> for Failure {
+            fn from(error: $error) -> Failure {
+                Failure::$end(error)
+            }
+        })*
+    };
+}
+end_of!(ConfigError => refused, RecordError => refused, RunError => refused);
+end_of!(CurvesError => broke, DiskError => broke, model::Error => broke, TokenError => broke);
+
+impl From<TrainError> for Failure {
+    fn from(error: TrainError) -> Failure {
+        match error.signal() {
+            Some(signal) => Failure::stopped(error, signal),
+            None if error.refused() => Failure::refused(error),
+            None => Failure::broke(error),
         }
     }
 }
