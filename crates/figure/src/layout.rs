@@ -30,8 +30,8 @@ pub(super) struct Entry {
     pub(super) line: Option<Style>,
     pub(super) band: bool,
     pub(super) marker: bool,
-    /// Single observations, hollow or not.
-    pub(super) dot: Option<bool>,
+    /// Single observations.
+    pub(super) dot: bool,
     pub(super) bar: bool,
 }
 
@@ -162,7 +162,7 @@ fn legend(figure: &Figure, y: &mut f64, text_w: f64) -> Vec<Entry> {
                 line,
                 band: false,
                 marker: false,
-                dot: None,
+                dot: false,
                 bar: false,
             });
             entries.len() - 1
@@ -172,7 +172,7 @@ fn legend(figure: &Figure, y: &mut f64, text_w: f64) -> Vec<Entry> {
             Mark::Line { style, .. } => entry.line = entry.line.or(Some(*style)),
             Mark::Band { .. } => entry.band = true,
             Mark::Points { .. } | Mark::Intervals { .. } | Mark::Spans { .. } => entry.marker = true,
-            Mark::Dots { hollow, .. } => entry.dot = Some(*hollow),
+            Mark::Dots { .. } => entry.dot = true,
             _ => entry.bar = true,
         }
     }

@@ -128,14 +128,12 @@ pub enum Mark {
         /// (x, y).
         points: Vec<(f64, f64)>,
     },
-    /// Single observations of a summary: small grey dots, hollow ones for values that are only bounds.
+    /// Single observations of a summary: small grey dots.
     Dots {
         /// The series.
         name: String,
         /// (x, y).
         points: Vec<(f64, f64)>,
-        /// Hollow dots.
-        hollow: bool,
     },
     /// Dots with vertical error bars. Several series are moved aside by a few pixels, so that equal
     /// x stay readable; lines and bands of the same name are moved with them.
@@ -190,15 +188,6 @@ pub enum Mark {
         /// May be empty.
         label: String,
     },
-    /// A short text centred at a point.
-    Text {
-        /// The position, in data units.
-        x: f64,
-        /// The position, in data units.
-        y: f64,
-        /// The text.
-        text: String,
-    },
 }
 
 impl Mark {
@@ -212,7 +201,7 @@ impl Mark {
             | Mark::Intervals { name, .. }
             | Mark::Spans { name, .. }
             | Mark::Bars { name, .. } => name,
-            Mark::HeatMap { .. } | Mark::HLine { .. } | Mark::VLine { .. } | Mark::Text { .. } => "",
+            Mark::HeatMap { .. } | Mark::HLine { .. } | Mark::VLine { .. } => "",
         }
     }
 }
@@ -318,14 +307,9 @@ impl Panel {
     pub fn points(self, name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         self.mark(Mark::Points { name: name.into(), points: points.into_iter().collect() })
     }
-    /// Adds single observations as grey dots, hollow where they are only bounds.
-    pub fn dots(
-        self,
-        name: impl Into<String>,
-        hollow: bool,
-        points: impl IntoIterator<Item = (f64, f64)>,
-    ) -> Self {
-        self.mark(Mark::Dots { name: name.into(), points: points.into_iter().collect(), hollow })
+    /// Adds single observations as grey dots.
+    pub fn dots(self, name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
+        self.mark(Mark::Dots { name: name.into(), points: points.into_iter().collect() })
     }
     /// Adds dots with error bars from (x, low, mid, high).
     pub fn intervals(
@@ -357,11 +341,6 @@ impl Panel {
         let (values, intervals) = points.into_iter().map(|(x, low, y, high)| ((x, y), (low, high))).unzip();
         self.mark(Mark::Bars { name: name.into(), values, intervals })
     }
-    /// Adds an annotated heat map from dark to bright; `label` says what the colour measures.
-    pub fn heat_map(self, label: impl Into<String>, values: Vec<Vec<f64>>) -> Self {
-        let label = label.into();
-        self.mark(Mark::HeatMap { values, annotate: true, range: None, diverging: false, label })
-    }
     /// Adds a horizontal reference line.
     pub fn hline(self, y: f64, label: impl Into<String>) -> Self {
         self.mark(Mark::HLine { y, label: label.into() })
@@ -369,10 +348,6 @@ impl Panel {
     /// Adds a vertical reference line.
     pub fn vline(self, x: f64, label: impl Into<String>) -> Self {
         self.mark(Mark::VLine { x, label: label.into() })
-    }
-    /// Adds a text centred at a point.
-    pub fn text(self, x: f64, y: f64, text: impl Into<String>) -> Self {
-        self.mark(Mark::Text { x, y, text: text.into() })
     }
 }
 

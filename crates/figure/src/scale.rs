@@ -13,7 +13,7 @@ pub(super) fn usable(v: f64) -> bool {
 
 /// True if the mark is a series of values with a colour of its own.
 pub(super) fn is_series(mark: &Mark) -> bool {
-    !matches!(mark, Mark::HeatMap { .. } | Mark::HLine { .. } | Mark::VLine { .. } | Mark::Text { .. })
+    !matches!(mark, Mark::HeatMap { .. } | Mark::HLine { .. } | Mark::VLine { .. })
 }
 
 /// An axis with its ends and ticks decided.
@@ -173,10 +173,6 @@ impl Reach {
             }
             Mark::HLine { y, .. } => self.y.add(*y),
             Mark::VLine { x, .. } => self.x.add(*x),
-            Mark::Text { x, y, .. } => {
-                self.x.add(*x);
-                self.y.add(*y);
-            }
         }
     }
 

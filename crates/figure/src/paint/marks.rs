@@ -2,7 +2,7 @@
 
 use super::{BAND_ALPHA, Done, MARKER, Painter, Point, STROKE, THIN, dot, pen, shape};
 use crate::canvas::{Anchor, Pen, Shape};
-use crate::palette::{INK, Look, MISSING, REFERENCE, WHITE, contrast, map_colour};
+use crate::palette::{INK, Look, MISSING, REFERENCE, contrast, map_colour};
 use crate::scale::{bar_spacing, cell_labels, usable};
 use crate::sizes::*;
 use crate::text::width;
@@ -20,8 +20,8 @@ impl Painter<'_, '_> {
             }
             Mark::Band { points, .. } => self.band(points, self.aside(mark), look),
             Mark::Points { points, .. } => self.points(mark, points, look),
-            Mark::Dots { points, hollow, .. } => points.iter().try_for_each(|&(x, y)| match self.at(x, y) {
-                Some(at) if self.inside(at) => dot(self.canvas, at, *hollow),
+            Mark::Dots { points, .. } => points.iter().try_for_each(|&(x, y)| match self.at(x, y) {
+                Some(at) if self.inside(at) => dot(self.canvas, at),
                 _ => Ok(()),
             }),
             Mark::Intervals { points, .. } => self.intervals(points, self.aside(mark), look),
@@ -37,10 +37,6 @@ impl Painter<'_, '_> {
                 self.reference((x, f.bottom), (x, f.top))
             }
             Mark::HLine { .. } | Mark::VLine { .. } => Ok(()),
-            Mark::Text { x, y, text } => match self.at(*x, *y) {
-                Some(at) if self.inside(at) => self.note(at, text),
-                _ => Ok(()),
-            },
         }
     }
 
@@ -79,16 +75,6 @@ impl Painter<'_, '_> {
             return Ok(());
         }
         self.canvas.path(&[from, to], 1.2, Style::Dashed, REFERENCE)
-    }
-
-    /// A text centred at `at` as far as it stays inside the frame.
-    fn note(&mut self, at: Point, text: &str) -> Done {
-        let f = self.cell.frame;
-        let half = (width(text, NOTE, false) / 2.0 + 3.0, NOTE * LEADING / 2.0 + 1.0);
-        let x = at.0.min(f.right - half.0).max(f.left + half.0);
-        let y = at.1.min(f.bottom - half.1).max(f.top + half.1);
-        self.canvas.rect((x - half.0, y - half.1), (x + half.0, y + half.1), WHITE, 0.8)?;
-        self.canvas.text((x, y), text, pen(NOTE), Anchor::Middle, false)
     }
 
     fn line(&mut self, points: &[Point], shift: f64, style: Style, look: Look) -> Done {

@@ -5,7 +5,7 @@ mod marks;
 
 use super::canvas::{Anchor, Canvas, Pen, Shape};
 use super::layout::*;
-use super::palette::{INK, Look, MUTED, REFERENCE, WHITE};
+use super::palette::{INK, Look, MUTED, REFERENCE};
 use super::sizes::*;
 use super::{Figure, Mark, Panel};
 
@@ -57,8 +57,8 @@ fn legend_entry(canvas: &mut Canvas, entry: &Entry, look: Look) -> Done {
     if entry.marker {
         canvas.marker((x + SAMPLE / 2.0, y), MARKER, shape(look), look.colour, 1.0)?;
     }
-    if let Some(hollow) = entry.dot {
-        dot(canvas, (x + SAMPLE / 2.0, y), hollow)?;
+    if entry.dot {
+        dot(canvas, (x + SAMPLE / 2.0, y))?;
     }
     for (i, line) in entry.lines.iter().enumerate() {
         let at = (x + SAMPLE + SAMPLE_GAP, y + i as f64 * LABEL * LEADING);
@@ -68,9 +68,8 @@ fn legend_entry(canvas: &mut Canvas, entry: &Entry, look: Look) -> Done {
 }
 
 /// A single observation.
-fn dot(canvas: &mut Canvas, at: Point, hollow: bool) -> Done {
-    canvas.marker(at, DOT, Shape::Circle, REFERENCE, 1.0)?;
-    if hollow { canvas.marker(at, DOT - 1.1, Shape::Circle, WHITE, 1.0) } else { Ok(()) }
+fn dot(canvas: &mut Canvas, at: Point) -> Done {
+    canvas.marker(at, DOT, Shape::Circle, REFERENCE, 1.0)
 }
 
 fn shape(look: Look) -> Shape {
@@ -115,7 +114,7 @@ impl Painter<'_, '_> {
             self.grid()?;
         }
         type Layer = fn(&Mark) -> bool;
-        let layers: [Layer; 8] = [
+        let layers: [Layer; 7] = [
             |m| matches!(m, Mark::HeatMap { .. }),
             |m| matches!(m, Mark::Band { .. }),
             |m| matches!(m, Mark::Bars { .. }),
@@ -123,7 +122,6 @@ impl Painter<'_, '_> {
             |m| matches!(m, Mark::Line { .. }),
             |m| matches!(m, Mark::Dots { .. }),
             |m| matches!(m, Mark::Points { .. } | Mark::Intervals { .. } | Mark::Spans { .. }),
-            |m| matches!(m, Mark::Text { .. }),
         ];
         for layer in layers {
             for mark in self.panel.marks.iter().filter(|m| layer(m)) {

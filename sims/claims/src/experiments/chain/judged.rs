@@ -95,6 +95,6 @@ pub(in crate::experiments) fn dots(
         .x(Axis::new(axis))
         .y(Axis::new("").categories(differences.iter().map(|(label, _, _)| *label)))
         .vline(0.0, &with.label)
-        .dots("a seed", false, dots.collect::<Vec<_>>())
+        .dots("a seed", dots.collect::<Vec<_>>())
         .spans("mean, 95 %", means.collect::<Vec<_>>())
 }
