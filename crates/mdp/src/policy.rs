@@ -201,13 +201,4 @@ mod tests {
             assert!((a - b).abs() < 1e-14);
         }
     }
-
-    #[test]
-    fn a_step_along_the_gradient_raises_j() {
-        let tree = zoo::full_tree(3, 4).unwrap();
-        let mut policy = Tabular::uniform(&tree);
-        let before = Oracle::new(&tree, &policy);
-        policy.step(&before.grad_j(), 0.1);
-        assert!(Oracle::new(&tree, &policy).j > before.j);
-    }
 }

@@ -149,7 +149,7 @@ fn forward(tree: &Tree, factor: impl Fn(usize, usize) -> f64) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{EXACT, any_mdp, binary_mdp};
+    use super::super::testing::{EXACT, any_mdp};
     use super::*;
     use proptest::prelude::*;
 
@@ -201,20 +201,6 @@ mod tests {
                 prop_assert!((received + alive - oracle.j).abs() < EXACT);
                 prop_assert!((oracle.process()[t].finished_reward - received).abs() < EXACT);
             }
-        }
-
-        #[test]
-        fn the_corrected_lemma_1_holds_for_binary_rewards((tree, policy) in binary_mdp(0.0..=1.0)) {
-            let oracle = Oracle::new(&tree, &policy);
-            for (t, step) in oracle.process().iter().enumerate() {
-                let gap = oracle.j - tree.gamma().powi(t as i32) * step.alive_value;
-                prop_assert!(gap >= -EXACT && gap <= 1.0 - step.survival + EXACT);
-            }
-            // Without discount the spread ends at the variance of a coin.
-            let tree = tree.with_gamma(1.0);
-            let oracle = Oracle::new(&tree, &policy);
-            let last = oracle.process()[tree.max_len()];
-            prop_assert!((last.spread - oracle.j * (1.0 - oracle.j)).abs() < EXACT);
         }
 
         #[test]

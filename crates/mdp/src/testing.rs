@@ -8,24 +8,11 @@ use super::{Tabular, Tree};
 /// Tolerance of identities between finite sums.
 pub(super) const EXACT: f64 = 1e-12;
 
-/// A small random tree with binary rewards, some of them noisy, and a random policy.
-pub(super) fn binary_mdp(gamma: impl Strategy<Value = f64>) -> impl Strategy<Value = (Tree, Tabular)> {
-    mdp(gamma, prop_oneof![Just(RandomRewards::Bits), Just(RandomRewards::Probabilities)])
-}
-
 /// A small random tree with rewards of any kind and a random policy.
 pub(super) fn any_mdp() -> impl Strategy<Value = (Tree, Tabular)> {
     let gamma = prop_oneof![Just(1.0), Just(0.0), 0.0..1.0];
-    mdp(
-        gamma,
-        prop_oneof![Just(RandomRewards::Bits), Just(RandomRewards::Probabilities), Just(RandomRewards::Real)],
-    )
-}
-
-fn mdp(
-    gamma: impl Strategy<Value = f64>,
-    rewards: impl Strategy<Value = RandomRewards>,
-) -> impl Strategy<Value = (Tree, Tabular)> {
+    let rewards =
+        prop_oneof![Just(RandomRewards::Bits), Just(RandomRewards::Probabilities), Just(RandomRewards::Real)];
     let shape = (any::<u64>(), 1usize..=4, 1usize..=5, 0.0..=1.0);
     (shape, rewards, 0.0..2.0, gamma).prop_map(|((seed, symbols, horizon, eos), rewards, scale, gamma)| {
         let family = Random { seed, symbols, horizon, eos, rewards, scale };

@@ -116,17 +116,4 @@ mod tests {
         // After `2` the slip has probability 0.9 * 0.2.
         assert!((oracle.visit[slipped] - 0.6 * 0.18).abs() < 1e-15);
     }
-
-    #[test]
-    fn knobs_out_of_range_are_refused_by_name() {
-        let refuse = |family: CarryAdd| family.tree().unwrap_err().to_string();
-        assert_eq!(
-            refuse(CarryAdd { a: 900, b: 100, ..CarryAdd::default() }),
-            "carry_add: b = 100 must be below 1000 - a"
-        );
-        assert_eq!(
-            refuse(CarryAdd { slip: 0.5, ..CarryAdd::default() }),
-            "carry_add: slip = 0.5 must be below 1 - skill"
-        );
-    }
 }

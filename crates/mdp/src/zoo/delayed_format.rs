@@ -76,13 +76,4 @@ mod tests {
             assert!((oracle.advantage(edge) - expected).abs() < 1e-15, "{}", tree.token_name(edge));
         }
     }
-
-    #[test]
-    fn knobs_out_of_range_are_refused_by_name() {
-        let refuse = |family: DelayedFormat| family.tree().unwrap_err().to_string();
-        let wrong = DelayedFormat { tagged: 1.0, ..DelayedFormat::default() };
-        assert_eq!(refuse(wrong), "delayed_format: tagged = 1 must be in (0, 1), both ends excluded");
-        let wrong = DelayedFormat { answers: 1, ..DelayedFormat::default() };
-        assert_eq!(refuse(wrong), "delayed_format: answers = 1 must be at least 2");
-    }
 }

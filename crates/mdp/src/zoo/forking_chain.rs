@@ -104,13 +104,4 @@ mod tests {
         let lengths: Vec<usize> = tree.leaves().map(|l| tree.leaf_len(l)).collect();
         assert_eq!((lengths.iter().min(), lengths.iter().max()), (Some(&2), Some(&11)));
     }
-
-    #[test]
-    fn knobs_out_of_range_are_refused_by_name() {
-        let refuse = |family: ForkingChain| family.tree().unwrap_err().to_string();
-        let wrong = ForkingChain { forks: 0, ..ForkingChain::default() };
-        assert_eq!(refuse(wrong), "forking_chain: forks = 0 must be at least 1");
-        let wrong = ForkingChain { branches: vec![Branch::new("x", 1, 0.5, 1.0)], ..ForkingChain::default() };
-        assert_eq!(refuse(wrong), "forking_chain: length = 1 must be at least 2");
-    }
 }

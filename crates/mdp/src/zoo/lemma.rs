@@ -19,19 +19,3 @@ impl Family for LemmaCounterexample {
         Rules::new(["A", "B", "EOS"], 2).build(legal, |response, _| f64::from(response[0] == 0))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Oracle;
-
-    #[test]
-    fn lemma_1_fails_after_b() {
-        let tree = LemmaCounterexample.tree().unwrap();
-        let oracle = Oracle::new(&tree, &LemmaCounterexample.initial(&tree));
-        let b = 2;
-        assert_eq!(tree.text(&tree.prefix(b)), "B");
-        assert_eq!(oracle.v[0] - oracle.v[b], 0.5);
-        assert_eq!(1.0 - oracle.path_products()[b], 0.0);
-    }
-}

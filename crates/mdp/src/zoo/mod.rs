@@ -277,4 +277,43 @@ mod tests {
         }
         assert!(find("nothing").is_none());
     }
+
+    #[test]
+    fn knobs_out_of_range_are_refused_by_name() {
+        let (copy, add) = (CopyString::default, CarryAdd::default);
+        let (format, forks) = (DelayedFormat::default, ForkingChain::default);
+        let branches = vec![Branch::new("x", 1, 0.5, 1.0)];
+        let refused = [
+            (
+                Pivot { position: 5, ..Pivot::default() }.tree(),
+                "pivot: position = 5 must be below length - 1",
+            ),
+            (Pivot { fillers: 0, ..Pivot::default() }.tree(), "pivot: fillers = 0 must be at least 1"),
+            (Pivot { length: 1, ..Pivot::default() }.tree(), "pivot: length = 1 must be at least 2"),
+            (CopyString { target: vec![0, 2], ..copy() }.tree(), "copy: target = 2 must be below symbols"),
+            (
+                CopyString { target: vec![], ..copy() }.tree(),
+                "copy: target = 0 must be at least one symbol long",
+            ),
+            (CarryAdd { a: 900, b: 100, ..add() }.tree(), "carry_add: b = 100 must be below 1000 - a"),
+            (CarryAdd { slip: 0.5, ..add() }.tree(), "carry_add: slip = 0.5 must be below 1 - skill"),
+            (
+                DistractorLength { filler: 0, ..DistractorLength::default() }.tree(),
+                "distractor_length: filler = 0 must be at least 1",
+            ),
+            (
+                DelayedFormat { tagged: 1.0, ..format() }.tree(),
+                "delayed_format: tagged = 1 must be in (0, 1), both ends excluded",
+            ),
+            (
+                DelayedFormat { answers: 1, ..format() }.tree(),
+                "delayed_format: answers = 1 must be at least 2",
+            ),
+            (ForkingChain { forks: 0, ..forks() }.tree(), "forking_chain: forks = 0 must be at least 1"),
+            (ForkingChain { branches, ..forks() }.tree(), "forking_chain: length = 1 must be at least 2"),
+        ];
+        for (tree, message) in refused {
+            assert_eq!(tree.unwrap_err().to_string(), message);
+        }
+    }
 }

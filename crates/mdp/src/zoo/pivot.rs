@@ -66,15 +66,4 @@ mod tests {
             assert_eq!(oracle.advantage(edge), expected);
         }
     }
-
-    #[test]
-    fn knobs_out_of_range_are_refused_by_name() {
-        let refuse = |pivot: Pivot| pivot.tree().unwrap_err().to_string();
-        assert_eq!(
-            refuse(Pivot { position: 5, ..Pivot::default() }),
-            "pivot: position = 5 must be below length - 1"
-        );
-        assert_eq!(refuse(Pivot { fillers: 0, ..Pivot::default() }), "pivot: fillers = 0 must be at least 1");
-        assert_eq!(refuse(Pivot { length: 1, ..Pivot::default() }), "pivot: length = 1 must be at least 2");
-    }
 }
