@@ -1,7 +1,6 @@
 //! Figure 2: the weight of past tokens under the two trace styles.
 
 use grpo_lambda::trace::{AsPrinted, Both, Recent, Style, Trace};
-use proptest::prelude::*;
 
 const LEN: usize = 256;
 
@@ -21,17 +20,6 @@ fn both_is_a_valley_between_two_ones() {
     assert!((both.weight(255, 127, LEN) - 0.279).abs() < 5e-4);
     assert!((1..=127).all(|k| both.weight(255, k, LEN) < both.weight(255, k - 1, LEN)));
     assert!((128..LEN - 1).all(|k| both.weight(255, k, LEN) < both.weight(255, k + 1, LEN)));
-}
-
-proptest! {
-    #[test]
-    fn in_the_ratio_of_style_both_early_tokens_count_as_much_as_late_ones(q in 0.0..=1.0, t in 0usize..LEN, k in 0usize..LEN) {
-        prop_assume!(k <= t);
-        let both = Both { q };
-        prop_assert_eq!(both.weight(t, k, LEN), both.weight(t, t - k, LEN));
-        let tr = q.powi((t - k) as i32).max(q.powi(k as i32));
-        prop_assert!((both.weight(t, k, LEN) - tr).abs() < 1e-15);
-    }
 }
 
 #[test]

@@ -6,9 +6,7 @@ use grpo_lambda_mdp::expected::{Product, Situation, implied, sampled};
 use grpo_lambda_mdp::extra_inputs::rollouts::Completions;
 use grpo_lambda_mdp::extra_inputs::{Provider, critic, features};
 use grpo_lambda_mdp::zoo::{Chain, CopyString, Deceptive, Family, LuckyGuess, Parity};
-use grpo_lambda_mdp::{
-    EdgeId, Maskable, Oracle, PromptPolicy, RewardKind, Rules, Tabular, Tree, has_success_rate,
-};
+use grpo_lambda_mdp::{EdgeId, Maskable, Oracle, RewardKind, Rules, Tabular, Tree, has_success_rate};
 
 fn chain() -> Tree {
     Chain::default().tree().expect("defaults")
@@ -180,23 +178,4 @@ fn what_is_never_sampled_has_credit_0() {
     let ended = away(2);
     let oracle = Oracle::new(&tree, &ended);
     assert_eq!(oracle.visits_without_eos(), [1.0, 0.0, 0.0]);
-}
-
-#[test]
-fn a_shared_policy_by_hand() {
-    // Two embeddings of two units, two biases of units, two rows of output weights, two biases of answers.
-    let parameters = [0.1, -0.2, 0.3, 0.4, 0.05, -0.05, 1.0, -1.0, 0.5, 2.0, 0.25, -0.75];
-    let mut policy = PromptPolicy::shared(vec![vec![0], vec![0, 1]], 2, 2, 1.0, 1);
-    policy.parameters_mut().copy_from_slice(&parameters);
-    for (prompt, sums) in [(0, [0.15, -0.25]), (1, [0.45f64, 0.15])] {
-        let u = sums.map(f64::tanh);
-        let logits = [0.25 + u[0] - u[1], -0.75 + 0.5 * u[0] + 2.0 * u[1]];
-        let difference = policy.log_probs(prompt)[0] - policy.log_probs(prompt)[1];
-        assert!((difference - (logits[0] - logits[1])).abs() < 1e-12, "{prompt}: {difference}");
-    }
-    let mut large = PromptPolicy::shared(vec![vec![0, 999]], 2, 4, 0.5, 1);
-    let parameters = large.parameters_mut();
-    let variance = parameters.iter().map(|x| x * x).sum::<f64>() / parameters.len() as f64;
-    // The relative standard error of a variance of 4014 normal numbers is sqrt(2/4014).
-    assert!((variance / 0.25 - 1.0).abs() < 5.0 * (2.0f64 / 4014.0).sqrt(), "{variance}");
 }

@@ -44,15 +44,6 @@ fn missing_rewards_do_not_move_the_baseline() {
 }
 
 #[test]
-fn leave_one_out_is_the_mean_of_the_others() {
-    let rloo = OutcomeAdvantage { baseline: Baseline::LeaveOneOut, scale: Scale::None, clamp: None };
-    let a = &rloo.of_batch(&[vec![Some(3.0), Some(1.0), Some(0.5)]])[0];
-    for (a, want) in a.iter().zip([3.0 - 0.75, 1.0 - 1.75, 0.5 - 2.0]) {
-        assert!((a - want).abs() < 1e-15);
-    }
-}
-
-#[test]
 fn clamp_leaves_a_net_push_of_3_34_when_half_of_eight_are_right() {
     // [E14] (rewards 1,1,1,1,0,0,0,0): sum of clamped z-scores.
     let half: Vec<_> = (0..8).map(|i| Some(f64::from(i < 4))).collect();

@@ -27,7 +27,7 @@ const LAMBDAS: [f64; 5] = [0.0, 0.25, 0.5, 0.75, 1.0];
 #[test]
 fn gae_with_the_exact_critic_is_the_policy_gradient_at_every_lambda() {
     // [C7]
-    for (seed, rewards) in [(0, Bits), (1, Probabilities), (2, Real), (4, Bits)] {
+    for (seed, rewards) in (0..16).flat_map(|seed| [Bits, Probabilities, Real].map(|kind| (seed, kind))) {
         let (tree, policy) = tiny(seed, rewards);
         let oracle = Oracle::new(&tree, &policy);
         let exact = Exact::new(&oracle);
