@@ -65,10 +65,6 @@ impl Numbers {
         self.tasks.iter().all(|task| !task.compared.is_empty())
     }
 
-    fn label<'a>(&'a self, name: &'a str) -> &'a str {
-        self.study.methods.iter().find(|method| method.name == name).map_or(name, |method| &method.label)
-    }
-
     fn pair(&self, task: &str, method: &str, with: &str) -> Option<&Difference> {
         Compared::find(&self.tasks.iter().find(|own| own.name == task)?.compared, method, with)
     }

@@ -4,60 +4,31 @@ use super::{
     ADDITION, CHAIN, EXPERIMENT, Evaluated, GRPO, Numbers, OnTask, PPO, SPO, TEMPO, TREE_RL, TREE_RPO, VINE,
 };
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::chain::findings::{Outcome, summary};
-use crate::experiments::chain::judged::{self, dots};
+use crate::experiments::chain::findings::{self, Outcome, Said, summary};
+use crate::experiments::chain::judged::{self, dots, filled, label};
 use crate::experiments::common::claim::claim;
 use crate::experiments::common::record::{Record, table, yes};
 use crate::experiments::common::{Shown, gains_everywhere, list, mean};
 use crate::figure::Figure;
 use grpo_lambda_stats::t_interval;
 use grpo_lambda_stats::table::{Cell, Table};
-use grpo_lambda_trials::{Compared, Difference, Point, Verdict as Effect};
+use grpo_lambda_trials::{Compared, Point, Verdict as Effect};
 
 const TASKS: [&str; 2] = [ADDITION, CHAIN];
-
-/// Prediction about a difference.
-#[derive(Clone, Copy)]
-enum Said {
-    Gains,
-    DoesNotGain,
-    Loses,
-}
-
-impl Said {
-    fn outcome(self, effect: Effect) -> Outcome {
-        match (self, effect) {
-            (Said::Gains, effect) => Outcome::new(effect, true),
-            (Said::DoesNotGain, effect) => Outcome::new(effect, false),
-            (Said::Loses, Effect::Lower) => Outcome::Held,
-            (Said::Loses, Effect::Inconclusive) => Outcome::Open,
-            (Said::Loses, Effect::Higher | Effect::Equivalent) => Outcome::Failed,
-        }
-    }
-}
-
-fn with(finding: Finding, n: &Numbers, task: &str, pair: [&str; 2], d: &Difference) -> Finding {
-    let [method, with] = pair.map(|name| n.label(name));
-    let name = format!("{task}: {method} minus {with}");
-    finding
-        .interval(format!("{name}: difference"), d.interval)
-        .value(format!("{name}: corrected p"), d.corrected)
-}
 
 /// A prediction on pairs of methods on some tasks.
 fn prediction(
     n: &Numbers,
-    (key, statement): (&str, &str),
+    of: (&str, &str),
     (pairs, tasks): (&[[&str; 2]], &[&str]),
     said: Said,
 ) -> Option<(Outcome, Finding)> {
-    let (mut outcome, mut finding) = (Outcome::Held, claim(key, statement).verdict(Verdict::Holds));
-    for (task, pair) in tasks.iter().flat_map(|task| pairs.iter().map(move |pair| (task, pair))) {
-        let difference = n.pair(task, pair[0], pair[1])?;
-        outcome = outcome.max(said.outcome(difference.verdict(n.study.margin)));
-        finding = with(finding, n, task, *pair, difference);
-    }
-    Some((outcome, Finding { verdict: outcome.verdict(), ..finding }.rows("compared", &[])))
+    let parts = tasks.iter().flat_map(|task| pairs.iter().map(move |[method, with]| (task, method, with)));
+    let parts = parts.map(|(task, method, with)| {
+        let name = format!("{task}: {} minus {}", label(&n.study, method), label(&n.study, with));
+        (name, n.pair(task, method, with), said)
+    });
+    findings::prediction(of, n.study.margin, parts)
 }
 
 /// The effects over GRPO of the methods with a sampler or a critic of their own, on both tasks.
@@ -66,7 +37,7 @@ fn effects(n: &Numbers) -> impl Iterator<Item = (String, Effect)> {
     let places = TASKS.into_iter().flat_map(move |task| methods.map(|method| (task, method)));
     places.filter_map(|(task, method)| {
         let difference = n.pair(task, method, GRPO)?;
-        Some((format!("{} on {task}", n.label(method)), difference.verdict(n.study.margin)))
+        Some((format!("{} on {task}", label(&n.study, method)), difference.verdict(n.study.margin)))
     })
 }
 
@@ -136,8 +107,7 @@ pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
         ("critic", each(critic)),
         ("updates", table(n.updates.iter().cloned())),
     ];
-    let named = all.into_iter().filter(|(_, table)| !table.rows.is_empty());
-    named.map(|(name, table)| (name.to_owned(), table)).collect()
+    filled(all)
 }
 
 fn on(task: &OnTask) -> Record {

@@ -15,15 +15,6 @@ pub(in crate::experiments) enum Outcome {
 }
 
 impl Outcome {
-    /// The outcome of a part that says whether a method gains. A gain that is denied is refuted by a gain alone.
-    pub(in crate::experiments) fn new(effect: Effect, gains: bool) -> Outcome {
-        match effect {
-            Effect::Inconclusive => Outcome::Open,
-            effect if (effect == Effect::Higher) == gains => Outcome::Held,
-            Effect::Higher | Effect::Lower | Effect::Equivalent => Outcome::Failed,
-        }
-    }
-
     pub(in crate::experiments) fn verdict(self) -> Verdict {
         match self {
             Outcome::Held => Verdict::Holds,
@@ -33,26 +24,47 @@ impl Outcome {
     }
 }
 
+/// Prediction about a difference. A gain that is denied is refuted by a gain alone.
+#[derive(Clone, Copy)]
+pub(in crate::experiments) enum Said {
+    Gains,
+    DoesNotGain,
+    Loses,
+}
+
+impl Said {
+    pub(in crate::experiments) fn outcome(self, effect: Effect) -> Outcome {
+        let holds = match self {
+            Said::Gains => effect == Effect::Higher,
+            Said::DoesNotGain => effect != Effect::Higher,
+            Said::Loses => effect == Effect::Lower,
+        };
+        match effect {
+            Effect::Inconclusive => Outcome::Open,
+            _ if holds => Outcome::Held,
+            Effect::Higher | Effect::Lower | Effect::Equivalent => Outcome::Failed,
+        }
+    }
+}
+
 /// Adds a comparison: its interval and its corrected p.
-fn with(finding: Finding, n: &Numbers, [method, with]: [&str; 2], d: &Difference) -> Finding {
-    let name = format!("{} minus {}", n.label(method), n.label(with));
+pub(in crate::experiments) fn with(finding: Finding, name: &str, d: &Difference) -> Finding {
     finding
         .interval(format!("{name}: difference"), d.interval)
         .value(format!("{name}: corrected p"), d.corrected)
 }
 
-/// A prediction with the comparisons that decide it, each with true if it is said to be a gain.
-fn prediction(
-    n: &Numbers,
-    key: &str,
-    statement: &str,
-    parts: &[([&str; 2], bool)],
+/// A prediction with the comparisons that decide it, by name; `None` where one is missing.
+pub(in crate::experiments) fn prediction<'d>(
+    (key, statement): (&str, &str),
+    margin: f64,
+    parts: impl IntoIterator<Item = (String, Option<&'d Difference>, Said)>,
 ) -> Option<(Outcome, Finding)> {
     let (mut outcome, mut finding) = (Outcome::Held, claim(key, statement).verdict(Verdict::Holds));
-    for (pair, gains) in parts {
-        let difference = n.family(pair[0], pair[1])?;
-        outcome = outcome.max(Outcome::new(difference.verdict(n.study.margin), *gains));
-        finding = with(finding, n, *pair, difference);
+    for (name, difference, said) in parts {
+        let difference = difference?;
+        outcome = outcome.max(said.outcome(difference.verdict(margin)));
+        finding = with(finding, &name, difference);
     }
     Some((outcome, Finding { verdict: outcome.verdict(), ..finding }.rows("compared", &[])))
 }
@@ -64,11 +76,15 @@ fn predictions(n: &Numbers) -> Option<Vec<(Outcome, Finding)>> {
     let clamp =
         "P4: GRPO with the clamp is better than GRPO, and GRPO-λ is not better than GRPO with the clamp";
     let tempo = "P5: TEMPO is not better than RLOO";
+    let prediction = |of, parts: &[([&str; 2], Said)]| {
+        let parts = parts.iter().map(|&(pair, said)| (n.name(pair), n.family(pair), said));
+        prediction(of, n.study.margin, parts)
+    };
     let all = [
-        prediction(n, "baseline", baseline, &[([VERIFIER, TEXTBOOK], true)]),
-        prediction(n, "trace", trace, &[([TRACE, GRPO], false)]),
-        prediction(n, "clamp", clamp, &[([CLAMP, GRPO], true), ([PAPER, CLAMP], false)]),
-        prediction(n, "tempo", tempo, &[([TEMPO, REFERENCE], false)]),
+        prediction(("baseline", baseline), &[([VERIFIER, TEXTBOOK], Said::Gains)]),
+        prediction(("trace", trace), &[([TRACE, GRPO], Said::DoesNotGain)]),
+        prediction(("clamp", clamp), &[([CLAMP, GRPO], Said::Gains), ([PAPER, CLAMP], Said::DoesNotGain)]),
+        prediction(("tempo", tempo), &[([TEMPO, REFERENCE], Said::DoesNotGain)]),
     ];
     all.into_iter().collect()
 }
@@ -84,8 +100,7 @@ fn gate(n: &Numbers) -> Option<Finding> {
         .value("seeds", n.study.seeds.evaluation.len())
         .value("margin of equivalence", n.study.margin);
     for Compared { pair, difference } in &n.gate {
-        let name = format!("{} minus {}", n.label(&pair.method), n.label(&pair.with));
-        finding = finding.interval(name, difference.interval);
+        finding = finding.interval(n.name([&pair.method, &pair.with]), difference.interval);
     }
     let at_an_end = n.methods.iter().filter(|m| m.at_an_end);
     let ends: Vec<&str> = at_an_end.map(|m| m.label.as_str()).collect();
@@ -120,9 +135,9 @@ pub(in crate::experiments) fn summary(outcomes: &[Outcome]) -> Finding {
 
 /// A gain that no prediction names.
 fn gain(n: &Numbers, key: &str, statement: &str, pair: [&str; 2]) -> Option<Finding> {
-    let d = n.family(pair[0], pair[1])?;
+    let d = n.family(pair)?;
     let verdict = verdict_on_gain(d.verdict(n.study.margin), n.study.margin);
-    Some(with(claim(key, statement).verdict(verdict), n, pair, d).rows("compared", &[]))
+    Some(with(claim(key, statement).verdict(verdict), &n.name(pair), d).rows("compared", &[]))
 }
 
 /// The verdict on "gains" from the verdict on a difference.

@@ -4,8 +4,9 @@ use crate::experiments::common::mean;
 use crate::experiments::common::placed;
 use crate::experiments::common::record::Record;
 use crate::figure::{Axis, Panel};
+use grpo_lambda_stats::table::Table;
 use grpo_lambda_stats::{Interval, t_interval};
-use grpo_lambda_trials::{Compared, Method, Rows, Trial};
+use grpo_lambda_trials::{Compared, Method, Rows, Study, Trial};
 
 /// A method with its evaluation runs.
 #[derive(Clone, Debug)]
@@ -56,6 +57,17 @@ impl Evaluated {
         let interval = t_interval(&values, level)?;
         Some((values, interval))
     }
+}
+
+/// The label of a method; its name if the study has none.
+pub(in crate::experiments) fn label<'a, S>(study: &'a Study<S>, name: &'a str) -> &'a str {
+    study.methods.iter().find(|method| method.name == name).map_or(name, |method| &method.label)
+}
+
+/// The tables that have a row.
+pub(in crate::experiments) fn filled<const N: usize>(all: [(&str, Table); N]) -> Vec<(String, Table)> {
+    let filled = all.into_iter().filter(|(_, table)| !table.rows.is_empty());
+    filled.map(|(name, table)| (name.to_owned(), table)).collect()
 }
 
 /// Adds the columns of a comparison; outside a family it has no corrected p and no verdict.

@@ -21,7 +21,7 @@ use crate::experiment::{Context, Experiment, Parts};
 use crate::experiments::common::record::recorded;
 use findings::findings;
 use grpo_lambda_trials::{Compared, Comparison, Difference, Rows, Study, Trial, correct};
-use judged::Evaluated;
+use judged::{Evaluated, label};
 use rows::UpdateRow;
 use shown::{figures, tables};
 
@@ -67,7 +67,7 @@ struct Numbers {
 
 impl Numbers {
     /// A comparison that Holm corrects; none where the gate is not passed, since none may be read then.
-    fn family(&self, method: &str, with: &str) -> Option<&Difference> {
+    fn family(&self, [method, with]: [&str; 2]) -> Option<&Difference> {
         Compared::find(&self.family, method, with).filter(|_| self.is_gate_passed())
     }
 
@@ -75,8 +75,9 @@ impl Numbers {
         !self.gate.is_empty() && self.gate.iter().all(|c| c.difference.interval.low > 0.0)
     }
 
-    fn label<'a>(&'a self, name: &'a str) -> &'a str {
-        self.study.methods.iter().find(|method| method.name == name).map_or(name, |method| &method.label)
+    /// The name of a comparison.
+    fn name(&self, [method, with]: [&str; 2]) -> String {
+        format!("{} minus {}", label(&self.study, method), label(&self.study, with))
     }
 }
 

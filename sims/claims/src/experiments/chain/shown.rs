@@ -1,6 +1,6 @@
 //! The tables and the figures.
 
-use super::judged::{Evaluated, compared, dots};
+use super::judged::{Evaluated, compared, dots, filled, label};
 use super::rows::UpdateRow;
 use super::updates::PLACES;
 use super::{CLAMP, GRPO, Numbers, REFERENCE, TRACE, VERIFIER};
@@ -25,8 +25,7 @@ pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
         ("seeds", table(n.methods.iter().flat_map(|method| seed_rows(n, method)))),
         ("updates", table(n.updates.iter().map(UpdateRow::record))),
     ];
-    let filled = all.into_iter().filter(|(_, table)| !table.rows.is_empty());
-    filled.map(|(name, table)| (name.to_owned(), table)).collect()
+    filled(all)
 }
 
 fn method_row(n: &Numbers, method: &Evaluated) -> Record {
@@ -89,8 +88,8 @@ fn of_accuracy(n: &Numbers, reference: &Evaluated) -> Figure {
 
 /// The title of the figure: what the comparisons show.
 fn title(n: &Numbers) -> String {
-    let said = |gains: &str, loses: &str, [method, with]: [&str; 2]| {
-        let mid = n.family(method, with)?.interval.mid;
+    let said = |gains: &str, loses: &str, pair: [&str; 2]| {
+        let mid = n.family(pair)?.interval.mid;
         let verb = if mid > 0.0 { gains } else { loses };
         Some(format!("{verb} {:.3}", mid.abs()))
     };
@@ -114,7 +113,7 @@ fn of_updates(n: &Numbers) -> Figure {
     let panel = |name: &str, axis: Axis, number: fn(&UpdateRow) -> Interval| {
         let panel = Panel::new(name)
             .x(axis)
-            .y(Axis::new("").categories(arms.iter().map(|arm| n.label(arm))))
+            .y(Axis::new("").categories(arms.iter().map(|arm| label(&n.study, arm))))
             .vline(1.0, "RLOO");
         PLACES.iter().zip([-0.24, 0.0, 0.24]).fold(panel, |panel, (place, aside)| {
             let intervals = arms.iter().zip(0..).filter_map(|(arm, k)| {
@@ -138,7 +137,7 @@ fn title_of_updates(n: &Numbers, arms: &[&str]) -> String {
         let own: Vec<&UpdateRow> = n.updates.iter().filter(|u| u.arm == **arm).collect();
         own.len() == PLACES.len() && own.iter().all(|u| u.noise.high < 1.0)
     };
-    let lower: Vec<&str> = arms.iter().filter(is_lower).map(|arm| n.label(arm)).collect();
+    let lower: Vec<&str> = arms.iter().filter(is_lower).map(|arm| label(&n.study, arm)).collect();
     match lower.as_slice() {
         [] => "No method is shown to lower the noise of RLOO's update at all three places".to_owned(),
         [only] => format!(

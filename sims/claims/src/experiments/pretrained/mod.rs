@@ -169,10 +169,6 @@ impl Numbers {
         self.compared.iter().find(|c| c.pair.method == method && c.pair.with == with)
     }
 
-    fn label(&self, method: &str) -> &str {
-        self.methods.iter().find(|m| m.name == method).map_or("", |m| m.label.as_str())
-    }
-
     /// The difference of the length at the end.
     fn length(&self, method: &str, with: &str) -> Option<Interval> {
         let lengths = |name: &str| self.methods.iter().find(|m| m.name == name)?.lengths.as_deref();

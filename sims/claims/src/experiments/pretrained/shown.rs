@@ -2,7 +2,8 @@
 
 use super::{CLAMP, Compared, EXPERIMENT, Evaluated, GRPO, Numbers, PAPER, RLOO, Rates, TRACE};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::chain::findings::{Outcome, verdict_on_gain};
+use crate::experiments::chain::findings::{Outcome, Said, verdict_on_gain};
+use crate::experiments::chain::judged::{filled, label};
 use crate::experiments::common::record::{Record, table, yes};
 use crate::experiments::common::{Shown, holds_or, placed};
 use crate::figure::{Axis, Figure, Panel};
@@ -53,9 +54,9 @@ fn learns(n: &Numbers) -> Finding {
 }
 
 /// A prediction that a method gains accuracy, or does not.
-fn accuracy(n: &Numbers, [key, statement]: [&str; 2], pair: [&str; 2], gains: bool) -> Option<Finding> {
+fn accuracy(n: &Numbers, key: &str, statement: &str, pair: [&str; 2], said: Said) -> Option<Finding> {
     let pair = n.pair(pair[0], pair[1])?;
-    let verdict = Outcome::new(pair.effect(n.study.margin), gains).verdict();
+    let verdict = said.outcome(pair.effect(n.study.margin)).verdict();
     Some(with(Finding::new(key, statement, verdict), n, pair))
 }
 
@@ -109,10 +110,11 @@ pub(super) fn findings(rates: &Rates) -> Vec<Finding> {
     if n.compared.is_empty() {
         return vec![first];
     }
+    let (gains, no_gain) = (Said::Gains, Said::DoesNotGain);
     let predicted = [
-        accuracy(n, ["clamp", "P2: GRPO with the clamp is better than GRPO"], [CLAMP, GRPO], true),
-        accuracy(n, ["trace", "P3: The trace alone is not better than GRPO"], [TRACE, GRPO], false),
-        accuracy(n, ["beyond", "P4: GRPO-λ is not better than GRPO with the clamp"], [PAPER, CLAMP], false),
+        accuracy(n, "clamp", "P2: GRPO with the clamp is better than GRPO", [CLAMP, GRPO], gains),
+        accuracy(n, "trace", "P3: The trace alone is not better than GRPO", [TRACE, GRPO], no_gain),
+        accuracy(n, "beyond", "P4: GRPO-λ is not better than GRPO with the clamp", [PAPER, CLAMP], no_gain),
         length(
             n,
             [
@@ -166,11 +168,7 @@ pub(super) fn tables(rates: &Rates) -> Vec<(String, Table)> {
             .interval("length", m.lengths.as_deref().and_then(|lengths| t_interval(lengths, n.study.level)))
     };
     let methods = table(n.methods.iter().map(own));
-    let all = [("", methods), ("compared", compared(n)), ("one_rate", compared(&rates.one))];
-    all.into_iter()
-        .filter(|(_, table)| !table.rows.is_empty())
-        .map(|(name, table)| (name.to_owned(), table))
-        .collect()
+    filled([("", methods), ("compared", compared(n)), ("one_rate", compared(&rates.one))])
 }
 
 /// Every comparison with the intervals of both readers; no figure before they are there.
@@ -179,9 +177,10 @@ pub(super) fn figures(rates: &Rates) -> Vec<(String, Figure)> {
     if n.compared.is_empty() {
         return Vec::new();
     }
-    let label = |c: &Compared| format!("{} minus {}", n.label(&c.pair.method), n.label(&c.pair.with));
-    let one_rate = rates.one.compared.iter().map(|c| format!("{}, one rate", label(c)));
-    let pairs: Vec<String> = n.compared.iter().map(label).chain(one_rate).collect();
+    let label = |name| label(&n.study, name);
+    let named = |c: &Compared| format!("{} minus {}", label(&c.pair.method), label(&c.pair.with));
+    let one_rate = rates.one.compared.iter().map(|c| format!("{}, one rate", named(c)));
+    let pairs: Vec<String> = n.compared.iter().map(named).chain(one_rate).collect();
     let all = || n.compared.iter().chain(&rates.one.compared).zip(0..);
     let spans = |aside: f64, reader: fn(&Compared) -> Interval| -> Vec<_> {
         all().map(|(c, row)| placed(f64::from(row) + aside, reader(c))).collect()
@@ -207,7 +206,7 @@ pub(super) fn figures(rates: &Rates) -> Vec<(String, Figure)> {
 /// The methods that compare so with GRPO, by their labels; none where there is none.
 fn those(n: &Numbers, effect: Effect) -> Option<String> {
     let shown = |c: &&Compared| c.pair.with == GRPO && c.effect(n.study.margin) == effect;
-    let labels: Vec<&str> = n.compared.iter().filter(shown).map(|c| n.label(&c.pair.method)).collect();
+    let labels: Vec<&str> = n.compared.iter().filter(shown).map(|c| label(&n.study, &c.pair.method)).collect();
     (!labels.is_empty()).then(|| labels.join(", "))
 }
 
