@@ -1,19 +1,16 @@
 //! The answer of the report in five points with their figure, from the data.
 
 use super::chain;
-use super::data::{Data, Difference, percent, quoted, rows};
+use super::data::{
+    AdditionRow, Data, Difference, LearningRow, NoiseRow, ShareRow, TaskRow, ValuesRow, percent, quoted, rows,
+};
 use super::markdown::wrapped;
-use crate::experiments::addition::shown::{ArmRow as AdditionRow, ShareRow};
 use crate::experiments::clamp_gain::measure::{ARMS as CLAMP_ARMS, CLAMPED, REWEIGHTING};
 use crate::experiments::clamp_gain::shown::WeightRow;
 use crate::experiments::clamp_parts::shown::GainRow;
 use crate::experiments::learning::scores::Regime;
-use crate::experiments::learning::tables::OverallRow;
 use crate::experiments::learning::variant::PAPER;
-use crate::experiments::length_bonus::shown::TaskRow;
 use crate::experiments::length_bonus::spread::{ARMS as OF_TASKS, PAPER as PAPER_ON_TASKS, REDUCTIONS};
-use crate::experiments::noise_rewards::shown::ArmRow;
-use crate::experiments::prefix_values::shown::MethodRow;
 use crate::experiments::prefix_values::{METHODS, OPTIMAL, PREFIX};
 use anyhow::Context as _;
 use grpo_lambda::advantage::ClampPart;
@@ -75,7 +72,7 @@ fn reversed(rows: &[(f64, Option<f64>)]) -> String {
 
 /// The change of length under random rewards, with the number of seeds.
 pub(super) fn random_rewards(folder: &Path, part: ClampPart) -> anyhow::Result<(f64, usize)> {
-    let noise = Data::<ArmRow>::read(folder, "noise_rewards.csv")?;
+    let noise = Data::<NoiseRow>::read(folder, "noise_rewards.csv")?;
     let found = rows!(
         noise,
         optimiser = "SGD",
@@ -116,7 +113,7 @@ fn direction(folder: &Path) -> anyhow::Result<String> {
 }
 
 /// The words for a gain over tasks: shown where Student's t and sign flips agree.
-fn shown(row: &OverallRow) -> String {
+fn shown(row: &LearningRow) -> String {
     let shown =
         match (row.gain_low_over_tasks > 0.0, row.gain_high_over_tasks < 0.0, row.p_over_tasks <= 0.05) {
             (true, _, true) => "GRPO-λ is better",
@@ -128,7 +125,7 @@ fn shown(row: &OverallRow) -> String {
 }
 
 fn gains(folder: &Path) -> anyhow::Result<String> {
-    let learning = Data::<OverallRow>::read(folder, "learning.csv")?;
+    let learning = Data::<LearningRow>::read(folder, "learning.csv")?;
     let said =
         |regime: Regime| anyhow::Ok(shown(rows!(learning, regime = regime.name(), method = PAPER[0])?[0]));
     let [grpo, clamp, trace, both] = long_budget(folder)?;
@@ -216,7 +213,7 @@ impl AdditionRow {
 }
 
 fn prefix_values(folder: &Path) -> anyhow::Result<String> {
-    let values = Data::<MethodRow>::read(folder, "prefix_values.csv")?;
+    let values = Data::<ValuesRow>::read(folder, "prefix_values.csv")?;
     let row = |method: usize, group: usize| {
         anyhow::Ok(rows!(values, method = METHODS[method].0, group = group)?[0])
     };

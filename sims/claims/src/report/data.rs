@@ -117,6 +117,67 @@ impl Difference {
     }
 }
 
+/// The columns of `learning.csv` that pages quote.
+#[derive(Deserialize)]
+pub(super) struct LearningRow {
+    pub(super) regime: String,
+    pub(super) method: String,
+    pub(super) gain: f64,
+    pub(super) gain_low_over_tasks: f64,
+    pub(super) gain_high_over_tasks: f64,
+    pub(super) p_over_tasks: f64,
+}
+
+/// The columns of `length_bonus_tasks.csv` that pages quote.
+#[derive(Deserialize)]
+pub(super) struct TaskRow {
+    pub(super) reduction: String,
+    pub(super) longer_is_better: Option<f64>,
+    pub(super) arm: String,
+    pub(super) cosine_with_gradient: f64,
+}
+
+/// The columns of `noise_rewards.csv` that pages quote.
+#[derive(Deserialize)]
+pub(super) struct NoiseRow {
+    pub(super) optimiser: String,
+    pub(super) lambda: f64,
+    pub(super) part: String,
+    pub(super) clamp: f64,
+    pub(super) reduction: String,
+    pub(super) seeds: usize,
+    pub(super) change: f64,
+}
+
+/// The columns of `prefix_values.csv` that pages quote.
+#[derive(Deserialize)]
+pub(super) struct ValuesRow {
+    pub(super) group: usize,
+    pub(super) method: String,
+    pub(super) tasks: usize,
+    pub(super) variance_over_rloo: Option<f64>,
+}
+
+/// The columns of `addition.csv` that pages quote.
+#[derive(Clone, Deserialize)]
+pub(super) struct AdditionRow {
+    pub(super) protocol: String,
+    pub(super) arm: String,
+    pub(super) seeds: usize,
+    pub(super) mean: f64,
+    pub(super) difference: Option<f64>,
+    pub(super) difference_low: Option<f64>,
+    pub(super) difference_high: Option<f64>,
+}
+
+/// The columns of `addition_variance.csv` that pages quote.
+#[derive(Deserialize)]
+pub(super) struct ShareRow {
+    pub(super) method: String,
+    pub(super) start: f64,
+    pub(super) after_rl: f64,
+}
+
 /// A share in percent: one decimal below 10, in words at 0.
 pub(super) fn percent(share: f64) -> String {
     match 100.0 * share {

@@ -2,10 +2,9 @@
 
 use super::answer::{cosines, long_budget, random_rewards};
 use super::chain;
-use super::data::{Data, Difference, rows};
+use super::data::{Data, Difference, LearningRow, rows};
 use super::markdown::wrapped;
 use crate::experiments::learning::scores::Regime;
-use crate::experiments::learning::tables::OverallRow;
 use crate::experiments::learning::variant::PAPER;
 use crate::experiments::length_bonus::spread::{PAPER as PAPER_ON_TASKS, REDUCTIONS};
 use anyhow::ensure;
@@ -27,7 +26,7 @@ fn lowered(folder: &Path, reduction: usize) -> anyhow::Result<[usize; 2]> {
 
 /// The words without a number.
 fn check(folder: &Path) -> anyhow::Result<()> {
-    let learning = Data::<OverallRow>::read(folder, "learning.csv")?;
+    let learning = Data::<LearningRow>::read(folder, "learning.csv")?;
     let best = rows!(learning, regime = Regime::OwnBest.name(), method = PAPER[0])?[0];
     ensure!(
         best.gain_low_over_tasks <= 0.0 || best.p_over_tasks > 0.05,

@@ -3,16 +3,16 @@
 //! The runs are recorded, and this claim reads their files. Each file of `paper/protocols` was written before its runs. It names their program and says
 //! what is measured, at which rates, on which seeds, and when an effect counts as shown.
 
-pub(crate) mod shown;
+mod shown;
 
 use crate::experiment::{Context, Experiment, Parts};
 use crate::experiments::common::record::recorded;
 use crate::experiments::common::{distinct, mean};
 use anyhow::Context as _;
-use grpo_lambda_stats::t_interval;
+use grpo_lambda_stats::{Interval, t_interval};
 use grpo_lambda_trials::{Difference, Verdict as Effect};
 use serde::Deserialize;
-use shown::{ShareRow, figures, findings, tables};
+use shown::{figures, findings, tables};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "addition",
@@ -148,9 +148,16 @@ impl Trial {
     }
 }
 
+/// A method's share of RLOO's variance at the start and after RL with RLOO.
+struct Share {
+    method: String,
+    start: Interval,
+    after_rl: Interval,
+}
+
 struct Numbers {
     trials: Vec<Trial>,
-    shares: Vec<ShareRow>,
+    shares: Vec<Share>,
 }
 
 fn measure(_: &Context) -> anyhow::Result<Numbers> {
@@ -210,7 +217,7 @@ fn evaluated(protocol: &Protocol, runs: &[Run], arm: &str) -> anyhow::Result<Opt
     Ok((values.len() == protocol.evaluation.len()).then_some((rate, values)))
 }
 
-fn shares(text: &str) -> anyhow::Result<Vec<ShareRow>> {
+fn shares(text: &str) -> anyhow::Result<Vec<Share>> {
     #[derive(Deserialize)]
     struct Row {
         method: String,
@@ -226,15 +233,7 @@ fn shares(text: &str) -> anyhow::Result<Vec<ShareRow>> {
     };
     let share = |method: &str| {
         let (start, after_rl) = (over(method, "start")?, over(method, "after RL")?);
-        Ok(ShareRow {
-            method: method.to_owned(),
-            start: start.mid,
-            start_low: start.low,
-            start_high: start.high,
-            after_rl: after_rl.mid,
-            after_rl_low: after_rl.low,
-            after_rl_high: after_rl.high,
-        })
+        Ok(Share { method: method.to_owned(), start, after_rl })
     };
     methods.into_iter().map(share).collect()
 }

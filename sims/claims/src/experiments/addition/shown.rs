@@ -1,15 +1,15 @@
 //! Findings, tables and figures.
 
-use super::{Arm, Effect, KL, LONG, Numbers, SYSTEMATIC, Trial, VARIANCE_LEVEL};
+use super::{Arm, Effect, KL, LONG, Numbers, SYSTEMATIC, Share, Trial};
 use crate::experiment::{Finding, Verdict};
 use crate::experiments::common::claim::{claim, quoted};
+use crate::experiments::common::record::{Record, table};
 use crate::experiments::common::{placed, within_range};
 use crate::figure::{Axis, Figure, Panel};
 use crate::sentences::SentenceId;
 use grpo_lambda_stats::Interval;
 use grpo_lambda_stats::table::Table;
 use grpo_lambda_trials::Difference;
-use serde::{Deserialize, Serialize};
 
 /// The shares of RLOO's variance that were predicted for systematic groups before the runs.
 const PREDICTED: [f64; 2] = [0.65, 0.8];
@@ -31,7 +31,7 @@ pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
 pub(super) fn variance(n: &Numbers) -> Finding {
     let own = n.shares.iter().find(|share| share.method == SETS);
     let readings: Vec<(&str, Interval)> =
-        own.iter().flat_map(|s| [("at the start", s.at_start()), ("after RL", s.at_end())]).collect();
+        own.iter().flat_map(|s| [("at the start", s.start), ("after RL", s.after_rl)]).collect();
     claim(
         "variance",
         "On addition two systematic sets of eight have 0.65 to 0.8 of RLOO's variance, as predicted",
@@ -144,62 +144,24 @@ fn kl_term(n: &Numbers) -> Option<Finding> {
     })
 }
 
-/// A row of `addition.csv`.
-#[derive(Clone, Serialize, Deserialize)]
-pub(crate) struct ArmRow {
-    pub(crate) protocol: String,
-    pub(crate) arm: String,
-    rate: f64,
-    pub(crate) seeds: usize,
-    pub(crate) mean: f64,
-    pub(crate) difference: Option<f64>,
-    pub(crate) difference_low: Option<f64>,
-    pub(crate) difference_high: Option<f64>,
-    p: Option<f64>,
-}
-
-/// A method's share of RLOO's variance at the start and after RL with RLOO; a row of `addition_variance.csv`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct ShareRow {
-    pub(crate) method: String,
-    pub(crate) start: f64,
-    pub(super) start_low: f64,
-    pub(super) start_high: f64,
-    pub(crate) after_rl: f64,
-    pub(super) after_rl_low: f64,
-    pub(super) after_rl_high: f64,
-}
-
-impl ShareRow {
-    fn at_start(&self) -> Interval {
-        Interval { low: self.start_low, mid: self.start, high: self.start_high, level: VARIANCE_LEVEL }
-    }
-
-    fn at_end(&self) -> Interval {
-        Interval {
-            low: self.after_rl_low,
-            mid: self.after_rl,
-            high: self.after_rl_high,
-            level: VARIANCE_LEVEL,
-        }
-    }
-}
-
 pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
-    let arms = n.trials.iter().flat_map(|trial| {
-        trial.arms.iter().map(|arm| ArmRow {
-            protocol: trial.name.to_owned(),
-            arm: arm.name.clone(),
-            rate: arm.rate,
-            seeds: arm.values.len(),
-            mean: arm.mean,
-            difference: arm.over_first.as_ref().map(|d| d.interval.mid),
-            difference_low: arm.over_first.as_ref().map(|d| d.interval.low),
-            difference_high: arm.over_first.as_ref().map(|d| d.interval.high),
-            p: arm.over_first.as_ref().map(|d| d.p),
-        })
-    });
-    vec![(String::new(), Table::from_rows(arms)), ("variance".into(), Table::from_rows(&n.shares))]
+    let arm = |trial: &Trial, arm: &Arm| {
+        let over_first = arm.over_first.as_ref();
+        Record::default()
+            .with("protocol", trial.name)
+            .with("arm", &*arm.name)
+            .with("rate", arm.rate)
+            .with("seeds", arm.values.len())
+            .with("mean", arm.mean)
+            .interval("difference", over_first.map(|d| d.interval))
+            .with("p", over_first.map(|d| d.p))
+    };
+    let share = |share: &Share| {
+        let method = Record::default().with("method", &*share.method);
+        method.interval("start", share.start).interval("after_rl", share.after_rl)
+    };
+    let arms = n.trials.iter().flat_map(|trial| trial.arms.iter().map(move |own| arm(trial, own)));
+    vec![(String::new(), table(arms)), ("variance".into(), table(n.shares.iter().map(share)))]
 }
 
 pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
@@ -222,19 +184,19 @@ fn title(n: &Numbers) -> String {
     };
     format!(
         "On addition systematic groups keep {:.2} of RLOO's variance at the start, {:.2} after RL{learning}",
-        share.start, share.after_rl
+        share.start.mid, share.after_rl.mid
     )
 }
 
 fn variance_panel(n: &Numbers) -> Panel {
-    let places = |of: fn(&ShareRow) -> Interval, aside: f64| {
+    let places = |of: fn(&Share) -> Interval, aside: f64| {
         n.shares.iter().zip(0..).map(move |(share, k)| placed(f64::from(k) + aside, of(share)))
     };
     Panel::new("Variance")
         .x(Axis::new("method").categories(n.shares.iter().map(|share| share.method.replace("_rloo", ""))))
         .y("variance over RLOO's")
-        .intervals("at the start", places(ShareRow::at_start, -0.1))
-        .intervals("after RL", places(ShareRow::at_end, 0.1))
+        .intervals("at the start", places(|share| share.start, -0.1))
+        .intervals("after RL", places(|share| share.after_rl, 0.1))
         .hline(1.0, "RLOO")
 }
 

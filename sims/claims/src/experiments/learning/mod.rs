@@ -8,7 +8,7 @@ mod figures;
 mod findings;
 mod measure;
 pub(crate) mod scores;
-pub(crate) mod tables;
+mod tables;
 pub(crate) mod variant;
 
 use crate::experiment::{Experiment, Parts};

@@ -8,7 +8,6 @@ use crate::experiments::common::record::{Record, table};
 use crate::training::GROUP;
 use grpo_lambda_stats::table::Table;
 use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
 
 pub(super) fn tables(c: &Comparison) -> Vec<(String, Table)> {
     vec![
@@ -19,63 +18,31 @@ pub(super) fn tables(c: &Comparison) -> Vec<(String, Table)> {
     ]
 }
 
-/// A row of `learning.csv`: a method in a regime, over all MDPs.
-#[derive(Serialize, Deserialize)]
-pub(crate) struct OverallRow {
-    pub(crate) regime: String,
-    pub(crate) method: String,
-    area: f64,
-    area_low: f64,
-    area_high: f64,
-    pub(crate) gain: f64,
-    gain_low: f64,
-    gain_high: f64,
-    pub(crate) gain_low_over_tasks: f64,
-    pub(crate) gain_high_over_tasks: f64,
-    pub(crate) gain_median_over_tasks: f64,
-    pub(crate) p_over_tasks: f64,
-    task_that_moves_the_gain_most: String,
-    gain_without_it: f64,
-    gain_percent: f64,
-    improvement: f64,
-    improvement_low: f64,
-    improvement_high: f64,
-    r#final: f64,
-    mdps_better: usize,
-    mdps_worse: usize,
-    command: String,
-}
-
+/// One row per regime and method, over all MDPs.
 fn overall(c: &Comparison) -> Table {
     let row = |(regime, variant): Key| {
         let o = c.overall(regime, variant)?;
         let (task, without) = o.over_tasks.carried_by();
-        Some(OverallRow {
-            regime: regime.name().to_owned(),
-            method: c.variants[variant].name.clone(),
-            area: o.area.mid,
-            area_low: o.area.low,
-            area_high: o.area.high,
-            gain: o.gain.mid,
-            gain_low: o.gain.low,
-            gain_high: o.gain.high,
-            gain_low_over_tasks: o.over_tasks.interval.low,
-            gain_high_over_tasks: o.over_tasks.interval.high,
-            gain_median_over_tasks: o.over_tasks.median,
-            p_over_tasks: o.over_tasks.p,
-            task_that_moves_the_gain_most: c.tasks[task].name.clone(),
-            gain_without_it: without,
-            gain_percent: o.percent.mid,
-            improvement: o.improvement.mid,
-            improvement_low: o.improvement.low,
-            improvement_high: o.improvement.high,
-            r#final: o.last,
-            mdps_better: o.better.len(),
-            mdps_worse: o.worse.len(),
-            command: c.variants[variant].command(),
-        })
+        let row = Record::default()
+            .with("regime", regime.name())
+            .with("method", c.variants[variant].name.as_str())
+            .interval("area", o.area)
+            .interval("gain", o.gain)
+            .with("gain_low_over_tasks", o.over_tasks.interval.low)
+            .with("gain_high_over_tasks", o.over_tasks.interval.high)
+            .with("gain_median_over_tasks", o.over_tasks.median)
+            .with("p_over_tasks", o.over_tasks.p)
+            .with("task_that_moves_the_gain_most", c.tasks[task].name.as_str())
+            .with("gain_without_it", without)
+            .with("gain_percent", o.percent.mid)
+            .interval("improvement", o.improvement)
+            .with("final", o.last)
+            .with("mdps_better", o.better.len())
+            .with("mdps_worse", o.worse.len())
+            .with("command", c.variants[variant].command());
+        Some(row)
     };
-    Table::from_rows(c.keys().into_iter().filter_map(row))
+    table(c.keys().into_iter().filter_map(row))
 }
 
 /// One row per MDP, method and regime.

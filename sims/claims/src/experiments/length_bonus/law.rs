@@ -84,7 +84,7 @@ pub(super) fn law() -> anyhow::Result<Vec<LawRow>> {
     let (tree, policy) = chain(RATE)?;
     let oracle = Oracle::new(&tree, &policy);
     let length = length_gradient(&oracle);
-    let lengths = distribution(&oracle);
+    let lengths = oracle.length_distribution();
     let others = (1..GROUP).fold(vec![1.0], |sum, _| convolved(&sum, &lengths));
     let mut rows = Vec::new();
     for lambda in [0.0, LAMBDA] {
@@ -127,13 +127,6 @@ pub(super) fn law() -> anyhow::Result<Vec<LawRow>> {
         }
     }
     Ok(rows)
-}
-
-/// The chance of every length.
-fn distribution(oracle: &Oracle) -> Vec<f64> {
-    let mut chances = vec![0.0; HORIZON + 1];
-    oracle.tree.leaves().for_each(|y| chances[oracle.tree.leaf_len(y)] += oracle.leaf_prob(y));
-    chances
 }
 
 /// The chances of a sum of two independent numbers.

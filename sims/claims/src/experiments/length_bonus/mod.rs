@@ -31,7 +31,7 @@
 mod findings;
 mod identities;
 mod law;
-pub(crate) mod shown;
+mod shown;
 pub(crate) mod spread;
 
 use crate::experiment::{Context, Experiment, Parts};

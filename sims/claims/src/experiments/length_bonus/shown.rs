@@ -5,10 +5,10 @@ use super::spread::{self, ARMS as OF_TASKS, PAPER};
 use super::{CLAMPS, LAMBDAS, Numbers, REDUCTIONS, Slope, UPDATES};
 use crate::experiments::common::at_least_exact;
 use crate::experiments::common::chart::chart;
+use crate::experiments::common::record::{Record, table};
 use crate::figure::{Axis, Figure, Panel};
 use grpo_lambda_stats::table::Table;
 use grpo_lambda_tools::length_direction::POLICIES;
-use serde::{Deserialize, Serialize};
 
 pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
     let law = n.law.iter().map(|row| LawRow { off: row.off.map(at_least_exact), ..row.clone() });
@@ -22,27 +22,17 @@ pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
     ]
 }
 
-/// A row of `length_bonus_tasks.csv`: a task under a reduction and an arm.
-#[derive(Serialize, Deserialize)]
-pub(crate) struct TaskRow {
-    task: String,
-    family: String,
-    pub(crate) reduction: String,
-    /// Cosine of `∇E[T]` and `∇J`; none where all responses are equally long.
-    pub(crate) longer_is_better: Option<f64>,
-    pub(crate) arm: String,
-    pub(crate) cosine_with_gradient: f64,
-}
-
+/// A row per task, reduction and arm.
 fn task_rows(n: &Numbers) -> Table {
-    Table::from_rows(n.tasks.iter().flat_map(|on| {
-        OF_TASKS.iter().zip(on.cosine).map(|((arm, ..), cosine_with_gradient)| TaskRow {
-            task: on.task.clone(),
-            family: on.family.to_owned(),
-            reduction: on.reduction.to_owned(),
-            longer_is_better: on.longer_is_better,
-            arm: (*arm).to_owned(),
-            cosine_with_gradient,
+    table(n.tasks.iter().flat_map(|on| {
+        OF_TASKS.iter().zip(on.cosine).map(|((arm, ..), cosine)| {
+            Record::default()
+                .with("task", &*on.task)
+                .with("family", on.family)
+                .with("reduction", on.reduction)
+                .with("longer_is_better", on.longer_is_better)
+                .with("arm", *arm)
+                .with("cosine_with_gradient", cosine)
         })
     }))
 }

@@ -9,7 +9,7 @@
 //! to first order. `g_λ` and `∇E[T]` are estimated at the start weights of each seed, from batches that are independent of each other.
 
 mod findings;
-pub(crate) mod shown;
+mod shown;
 
 use crate::endpoints;
 use crate::experiment::{Context, Experiment, Parts};

@@ -2,54 +2,28 @@
 
 use super::findings::{as_the_theorems_say, doses, forced_and_shown, of_law};
 use super::{Arm, CLAMP, Numbers, TOKEN_MEAN};
+use crate::experiments::common::record::{Record, table};
 use crate::experiments::common::{extremes, placed};
 use crate::figure::{Axis, Figure, Panel, Style};
 use grpo_lambda_stats::table::Table;
-use serde::{Deserialize, Serialize};
-
-/// A row of `noise_rewards.csv`.
-#[derive(Serialize, Deserialize)]
-pub(crate) struct ArmRow {
-    pub(crate) optimiser: String,
-    pub(crate) lambda: f64,
-    pub(crate) part: String,
-    pub(crate) clamp: f64,
-    pub(crate) reduction: String,
-    mean_advantage: f64,
-    pub(crate) seeds: usize,
-    pub(crate) change: f64,
-    change_low: f64,
-    change_high: f64,
-    predicted: Option<f64>,
-    beyond: Option<f64>,
-    beyond_low: Option<f64>,
-    beyond_high: Option<f64>,
-    together_low: f64,
-    together_high: f64,
-    grad_norm: f64,
-}
 
 pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
-    let rows = n.arms.iter().map(|a| ArmRow {
-        optimiser: a.optimiser.clone(),
-        lambda: a.lambda,
-        part: a.part.clone(),
-        clamp: a.clamp,
-        reduction: a.reduction.clone(),
-        mean_advantage: a.mean_advantage,
-        seeds: n.seeds,
-        change: a.change.mid,
-        change_low: a.change.low,
-        change_high: a.change.high,
-        predicted: a.predicted.map(|[predicted, ..]| predicted.mid),
-        beyond: a.predicted.map(|[_, beyond, _]| beyond.mid),
-        beyond_low: a.predicted.map(|[_, beyond, _]| beyond.low),
-        beyond_high: a.predicted.map(|[_, beyond, _]| beyond.high),
-        together_low: a.together.low,
-        together_high: a.together.high,
-        grad_norm: a.grad_norm,
-    });
-    vec![(String::new(), Table::from_rows(rows))]
+    let row = |a: &Arm| {
+        Record::default()
+            .with("optimiser", &*a.optimiser)
+            .with("lambda", a.lambda)
+            .with("part", &*a.part)
+            .with("clamp", a.clamp)
+            .with("reduction", &*a.reduction)
+            .with("mean_advantage", a.mean_advantage)
+            .with("seeds", n.seeds)
+            .interval("change", a.change)
+            .with("predicted", a.predicted.map(|[predicted, ..]| predicted.mid))
+            .interval("beyond", a.predicted.map(|[_, beyond, _]| beyond))
+            .bounds("together", a.together)
+            .with("grad_norm", a.grad_norm)
+    };
+    vec![(String::new(), table(n.arms.iter().map(row)))]
 }
 
 /// The parts of the clamp with the names that a reader sees.

@@ -20,7 +20,7 @@
 //! are it only where w does not vary.
 
 mod findings;
-pub(crate) mod shown;
+mod shown;
 
 use crate::experiment::{Context, Experiment, Parts};
 use crate::experiments::common::mdp::{Mdp, method, random_mdps, zoo_mdps};

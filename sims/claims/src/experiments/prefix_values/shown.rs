@@ -6,62 +6,42 @@ use super::{
     RIDGE, STATE, TEMPO,
 };
 use crate::experiments::common::chart::chart;
+use crate::experiments::common::record::{Record, table};
 use crate::experiments::common::{average, mean, quantile};
 use crate::figure::{Axis, Figure, Panel};
 use grpo_lambda_stats::table::Table;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
     vec![
-        (String::new(), Table::from_rows(GROUPS.into_iter().flat_map(|group| methods(n, group)))),
+        (String::new(), table(GROUPS.into_iter().flat_map(|group| methods(n, group)))),
         ("lambda".into(), Table::from_rows(lambdas(n))),
     ]
 }
 
-/// A method in groups of a size, over the tasks that were measured at every size; a row of `prefix_values.csv`.
-#[derive(Serialize, Deserialize)]
-pub(crate) struct MethodRow {
-    pub(crate) group: usize,
-    pub(crate) method: String,
-    pub(crate) tasks: usize,
-    /// Mean and middle 90 % of tasks; none for a biased method, whose ratio compares no variances.
-    pub(crate) variance_over_rloo: Option<f64>,
-    variance_p05: Option<f64>,
-    variance_p95: Option<f64>,
-    share_at_goal: Option<f64>,
-    /// Tasks with less variance than RLOO's, and with more, by two standard errors.
-    tasks_below: Option<usize>,
-    tasks_above: Option<usize>,
-    error_at_best_step: f64,
-    /// The error minus that of Prefix RLOO, with Student's t over tasks, where the two are compared.
-    minus_prefix_rloo: Option<f64>,
-    minus_prefix_rloo_low: Option<f64>,
-    minus_prefix_rloo_high: Option<f64>,
-}
-
-fn methods(n: &Numbers, group: usize) -> impl Iterator<Item = MethodRow> {
+/// A row per method in groups of a size, over the tasks that were measured at every size. The share of RLOO's variance
+/// is the mean and the middle 90 % of tasks, none for a biased method, whose ratio compares no variances; tasks are below
+/// and above it by two standard errors. The error stands next to that of Prefix RLOO where the two are compared, with
+/// Student's t over tasks.
+fn methods(n: &Numbers, group: usize) -> impl Iterator<Item = Record> {
     let rows = at(n, group);
     let (_, apart) = among_methods(&rows);
     METHODS.iter().enumerate().map(move |(m, (name, ..))| {
         let unbiased = m != TEMPO;
         let ratios = ratios(&rows, m);
-        let apart = apart.iter().find(|(rival, _)| rival == name).map(|(_, interval)| *interval);
         let beyond = unbiased.then(|| beyond(&rows, m));
-        MethodRow {
-            group,
-            method: (*name).to_owned(),
-            tasks: rows.len(),
-            variance_over_rloo: unbiased.then(|| mean(&ratios)),
-            variance_p05: unbiased.then(|| quantile(&ratios, 0.05)),
-            variance_p95: unbiased.then(|| quantile(&ratios, 0.95)),
-            share_at_goal: unbiased.then(|| reached(&rows, m)),
-            tasks_below: beyond.map(|(below, _)| below),
-            tasks_above: beyond.map(|(_, above)| above),
-            error_at_best_step: average(rows.iter().map(|r| r.error[m])),
-            minus_prefix_rloo: apart.map(|i| i.mid),
-            minus_prefix_rloo_low: apart.map(|i| i.low),
-            minus_prefix_rloo_high: apart.map(|i| i.high),
-        }
+        Record::default()
+            .with("group", group)
+            .with("method", *name)
+            .with("tasks", rows.len())
+            .with("variance_over_rloo", unbiased.then(|| mean(&ratios)))
+            .with("variance_p05", unbiased.then(|| quantile(&ratios, 0.05)))
+            .with("variance_p95", unbiased.then(|| quantile(&ratios, 0.95)))
+            .with("share_at_goal", unbiased.then(|| reached(&rows, m)))
+            .with("tasks_below", beyond.map(|(below, _)| below as f64))
+            .with("tasks_above", beyond.map(|(_, above)| above as f64))
+            .with("error_at_best_step", average(rows.iter().map(|r| r.error[m])))
+            .interval("minus_prefix_rloo", apart.iter().find(|(rival, _)| rival == name).map(|(_, i)| *i))
     })
 }
 
