@@ -177,8 +177,9 @@ pub(super) fn figures(rates: &Rates) -> Vec<(String, Figure)> {
     if n.compared.is_empty() {
         return Vec::new();
     }
-    let label = |name| label(&n.study, name);
-    let named = |c: &Compared| format!("{} minus {}", label(&c.pair.method), label(&c.pair.with));
+    let named = |c: &Compared| {
+        format!("{} minus {}", label(&n.study, &c.pair.method), label(&n.study, &c.pair.with))
+    };
     let one_rate = rates.one.compared.iter().map(|c| format!("{}, one rate", named(c)));
     let pairs: Vec<String> = n.compared.iter().map(named).chain(one_rate).collect();
     let all = || n.compared.iter().chain(&rates.one.compared).zip(0..);
