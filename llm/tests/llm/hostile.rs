@@ -129,10 +129,10 @@ fn templates_whose_values_contain_themselves_are_refused_wherever_that_shows() {
 fn a_prompt_that_no_context_holds_is_refused_before_it_is_tokenised() {
     let place = Place::with_model();
     place.write("data.jsonl", ROW);
-    let swollen = "{% set ns = namespace(x='a ') %}{% for i in range(25) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}{{ ns.x }}";
+    let swollen = "{% set ns = namespace(x='a ') %}{% for i in range(25) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}{{ ns.x ~ messages[-1].content }}";
     place.write("template.jinja", swollen);
     let done = limited(&place, "data data.jsonl --template template.jinja --model model");
-    done.refused(2, "a text of 67108864 bytes … bytes are tokenised for this model's context");
+    done.refused(2, "a text of 67108868 bytes … bytes are tokenised for this model's context");
 }
 
 #[test]

@@ -445,7 +445,11 @@ fn a_template_must_write_the_problem_and_the_solved_examples() {
         .refused(2, "lost.jinja`: leaves out the problem; write the `content` of the last of `messages`");
     place.write("last.jinja", "Q: {{ messages[-1].content }} A:");
     place.run("data rows.jsonl --template last.jinja").says("Q: 0+1=? A:");
+    let solved = |i: u32| {
+        format!("{{\"problem\":\"{i}+2=?\",\"solution\":\"it is {0}\",\"answer\":\"{0}\"}}\n", i + 2)
+    };
+    place.write("solved.jsonl", solved(1) + &solved(2));
     place
-        .run("eval --model model --benchmarks rows.jsonl --shots 2 --shots-from rows.jsonl --template last.jinja")
+        .run("eval --model model --benchmarks rows.jsonl --shots 2 --shots-from solved.jsonl --template last.jinja")
         .refused(2, "last.jinja`: leaves out the solved examples");
 }

@@ -177,9 +177,8 @@ pub(super) fn figures(rates: &Rates) -> Vec<(String, Figure)> {
     if n.compared.is_empty() {
         return Vec::new();
     }
-    let named = |c: &Compared| {
-        format!("{} minus {}", label(&n.study, &c.pair.method), label(&n.study, &c.pair.with))
-    };
+    let named =
+        |c: &Compared| format!("{} minus {}", label(&n.study, &c.pair.method), label(&n.study, &c.pair.with));
     let one_rate = rates.one.compared.iter().map(|c| format!("{}, one rate", named(c)));
     let pairs: Vec<String> = n.compared.iter().map(named).chain(one_rate).collect();
     let all = || n.compared.iter().chain(&rates.one.compared).zip(0..);
@@ -207,7 +206,8 @@ pub(super) fn figures(rates: &Rates) -> Vec<(String, Figure)> {
 /// The methods that compare so with GRPO, by their labels; none where there is none.
 fn those(n: &Numbers, effect: Effect) -> Option<String> {
     let shown = |c: &&Compared| c.pair.with == GRPO && c.effect(n.study.margin) == effect;
-    let labels: Vec<&str> = n.compared.iter().filter(shown).map(|c| label(&n.study, &c.pair.method)).collect();
+    let labels: Vec<&str> =
+        n.compared.iter().filter(shown).map(|c| label(&n.study, &c.pair.method)).collect();
     (!labels.is_empty()).then(|| labels.join(", "))
 }
 

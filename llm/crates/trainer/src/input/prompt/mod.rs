@@ -165,16 +165,21 @@ impl Template {
     /// A template with its system prompt and arguments.
     ///
     /// # Errors
-    /// The errors of [`Template::load`], [`Template::with_system`] and [`Template::with_args`].
+    /// The errors of [`Template::load`], [`Template::with_system`] and [`Template::with_args`]; [`PromptError::NoProblem`] if two problems have one
+    /// prompt.
     pub fn of_form(form: PromptForm<'_>, model: Option<&Path>) -> Result<Template, PromptError> {
         let PromptForm { template, system, args } = form;
         let mut template = Template::load(template, model)?;
         if let Some(args) = args {
             template = template.with_args(args)?;
         }
-        match system {
-            Some(system) => template.with_system(system),
-            None => Ok(template),
+        if let Some(system) = system {
+            template = template.with_system(system)?;
+        }
+        let [one, other] = ["What is $1+1$?", "What is $1+2$?"].map(|problem| template.prompt(problem));
+        match one?.text == other?.text {
+            true => Err(PromptError::NoProblem(template.name)),
+            false => Ok(template),
         }
     }
 
@@ -215,10 +220,11 @@ impl Template {
             template.solved = template.solved.into_iter().map(SolvedExample::without_blank_lines).collect();
             template.stop.push(BLANK_LINES.to_owned());
         }
-        let prompt = template.prompt("What is $1+1$?")?;
-        match template.solved.iter().find(|example| !prompt.text.contains(example.problem.trim())) {
-            Some(_) => Err(PromptError::NoSolved(template.name)),
-            None => Ok(template),
+        let unsolved = Template { solved: Vec::new(), ..template.clone() };
+        let [with, without] = [&template, &unsolved].map(|of| of.prompt("What is $1+1$?"));
+        match with?.text == without?.text && !template.solved.is_empty() {
+            true => Err(PromptError::NoSolved(template.name)),
+            false => Ok(template),
         }
     }
 
@@ -283,13 +289,9 @@ impl Template {
                 let system = self.system.as_deref().map(|text| Message::new("system", text));
                 let messages: Vec<Message> = system.into_iter().chain(turns.iter().cloned()).collect();
                 let text = chat.render(&messages, true)?;
-                let is_lost = |content: &str| !text.contains(content.trim());
-                match (self.system.as_deref(), turns.last()) {
-                    (Some(system), _) if is_lost(system) => Err(PromptError::NoSystem(self.name.clone())),
-                    (_, Some(asked)) if is_lost(&asked.content) => {
-                        Err(PromptError::NoProblem(self.name.clone()))
-                    }
-                    _ => Ok(RenderedPrompt { text, special_tokens: false }),
+                match self.system.as_deref().is_none_or(|system| text.contains(system.trim())) {
+                    true => Ok(RenderedPrompt { text, special_tokens: false }),
+                    false => Err(PromptError::NoSystem(self.name.clone())),
                 }
             }
         }

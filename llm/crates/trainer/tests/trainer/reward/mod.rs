@@ -25,7 +25,7 @@ fn a_pattern_is_worth_1_where_it_matches_and_a_program_what_it_says() {
     };
     assert_eq!(total(RIGHT, Some(-3.0)), Some(2.0 - 1.5));
     assert_eq!(total("no", Some(4.0)), Some(2.0));
-    assert_eq!(total("no", None), Some(0.0), "a component without a value does not count");
+    assert_eq!(total(RIGHT, None), None, "a program that gives no number gives no reward");
     assert!(Pattern::new("(a").expect_err("unclosed").contains("unclosed group"));
 }
 

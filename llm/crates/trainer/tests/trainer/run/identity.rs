@@ -398,6 +398,9 @@ fn a_flipped_bit_of_a_log_is_refused_as_far_as_the_run_vouches_for_it() {
     let mut longer = fs::read(path.join("metrics.csv")).expect("readable");
     longer.extend(b"7,sft,1");
     fs::write(path.join("metrics.csv"), longer).expect("writable");
+    let found = read_log(&path, "metrics.csv").expect_err("the run is done").to_string();
+    assert!(found.contains("metrics.csv") && found.contains("bytes long"), "{found}");
+    fs::rename(path.join("summary.json"), path.join("summary-7.json")).expect("writable");
     all_are_refused("by the end, although the run goes on");
     fs::rename(path.join("checkpoints"), dir.path().join("elsewhere")).expect("writable");
     all_are_refused("by the end alone");
