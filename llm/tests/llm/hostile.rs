@@ -82,7 +82,7 @@ fn chat_templates_without_bounds_are_refused() {
     .into_iter()
     .step_by(long::of(2, 1))
     {
-        place.write("template.jinja", &template);
+        place.write("template.jinja", format!("{template}{{{{ messages[-1].content }}}}"));
         let done = limited(&place, "data data.jsonl --template template.jinja --show 0");
         let shown: String = template.chars().take(120).collect();
         assert!(done.code == Some(2) || done.code == Some(0), "{shown}: {:?} {}", done.code, done.stderr);
@@ -129,7 +129,7 @@ fn templates_whose_values_contain_themselves_are_refused_wherever_that_shows() {
 fn a_prompt_that_no_context_holds_is_refused_before_it_is_tokenised() {
     let place = Place::with_model();
     place.write("data.jsonl", ROW);
-    let swollen = "{% set ns = namespace(x='a ') %}{% for i in range(25) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}{{ ns.x ~ messages[-1].content }}";
+    let swollen = "{% set ns = namespace(x='a ') %}{% for i in range(25) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}{{ ns.x }}{{ messages[-1].content }}";
     place.write("template.jinja", swollen);
     let done = limited(&place, "data data.jsonl --template template.jinja --model model");
     done.refused(2, "a text of 67108868 bytes … bytes are tokenised for this model's context");
