@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use grpo_lambda_stats::table::Cell;
 
-use super::lab::{LabError, Result};
+use super::lab::Result;
 use super::store::Results;
 
 /// Work that gives rows of these keys.
@@ -95,7 +95,7 @@ mod tests {
             Ok(seed as f64)
         };
         let run = |start: &f64, (seed, part): &(u64, &str)| match (seed, *part) {
-            (3, "b") => Err(LabError::NoRate { file: "x".to_owned(), method: "b".to_owned() }),
+            (3, "b") => Err(crate::LabError::NoRate { file: "x".to_owned(), method: "b".to_owned() }),
             _ => Ok(vec![[key(*seed, part), vec![(*start).into()]].concat()]),
         };
         results.add([key(1, "a"), vec![9.0.into()]].concat()).expect("written");
