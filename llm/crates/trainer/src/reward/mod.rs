@@ -1,11 +1,10 @@
 //! The reward of a response: a weighted sum of components, set by the `[reward]` section of a configuration.
 //!
 //! ```text
-//! r = sum_c w_c r_c        over the components c of weight w_c > 0 that have a value
+//! r = sum_c w_c r_c        over the components c of weight w_c > 0
 //! ```
-//! A component without a value (`None`) is left out of the sum, not scored 0. A response has no reward, and is left out of its group's
-//! statistics, if accuracy has a weight and no value (the grader cannot read the answer or the gold), if the program of `command` has a weight and
-//! answers `null`, or if no component has a value.
+//! A response has no reward, and is left out of its group's statistics, if a component with a weight has no value: accuracy where the grader
+//! cannot read the answer or the gold, `command` where the program answers `null`.
 //!
 //! open-r1 and TRL compose in the same way (`reward_weights`), except that they keep a response without accuracy or without a program's number
 //! if another component has a value; here it is left out, because its group would compare responses by different components.
@@ -126,13 +125,8 @@ impl RewardConfig {
     }
 
     fn total(&self, parts: &[Option<f64>]) -> Option<f64> {
-        let decides = |name: &str| ["accuracy", "command"].contains(&name);
-        let mut all = self.weights.iter().zip(parts).zip(REGISTRY);
-        if all.any(|((weight, part), component)| decides(component.name) && *weight > 0.0 && part.is_none()) {
-            return None;
-        }
         let weighted = self.weights.iter().zip(parts).filter(|(weight, _)| **weight > 0.0);
-        weighted.filter_map(|(weight, part)| Some(weight * (*part)?)).reduce(|sum, x| sum + x)
+        weighted.map(|(weight, part)| Some(weight * (*part)?)).reduce(|sum, x| Some(sum? + x?)).flatten()
     }
 
     /// True if a component with a weight reads the columns of the rows.
