@@ -1,7 +1,8 @@
 //! A method's entry in the registry, and a method with its settings chosen.
 
 use super::Method;
-use crate::group::InputKind;
+use crate::check::{self, BatchError};
+use crate::group::{Group, InputKind};
 use crate::settings::{Param, Settings};
 use crate::systematic::Sets;
 
@@ -100,6 +101,15 @@ impl Configured {
                 provided_by: kind.provided_by(),
             }),
         }
+    }
+
+    /// Checks one group and the current log-probabilities of its responses against what the method reads.
+    ///
+    /// # Errors
+    /// The first [`BatchError`] found; one response is an error for a method that compares responses.
+    pub fn check(&self, group: &Group, logps: &[Vec<f64>]) -> Result<(), BatchError> {
+        let checked = if self.method.needs_others() { check::group } else { check::graded };
+        checked(group, logps, &self.extra_inputs())
     }
 
     /// The sets of a group that the method compares, by the order of its responses; none where that order means nothing to it.

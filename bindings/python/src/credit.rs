@@ -1,6 +1,5 @@
 //! The two steps of a method: credit of a whole batch, then the loss of its responses.
 
-use grpo_lambda::check;
 use grpo_lambda::group::{ExtraInputs, Group, InputKind, Response};
 use grpo_lambda::methods::{self, Configured, credited_metrics};
 use grpo_lambda::metrics::Metrics;
@@ -196,10 +195,9 @@ fn as_graded(response: &Response) -> Response {
     Response { reward: Some(0.0), ..response.clone() }
 }
 
-/// Runs [`check::group`], or [`check::graded`] where one response is enough, and checks that the method takes responses of this length.
+/// Runs [`Configured::check`], and checks that the method takes responses of this length.
 fn check_group(configured: &Configured, group: &Group, logps: &[Vec<f64>]) -> Result<(), String> {
-    let checked = if configured.method.needs_others() { check::group } else { check::graded };
-    checked(group, logps, &configured.extra_inputs()).map_err(|e| e.to_string())?;
+    configured.check(group, logps).map_err(|e| e.to_string())?;
     match configured.method.max_len() {
         Some(limit) if logps.iter().any(|row| row.len() > limit) => Err(format!(
             "logps has a response of {} tokens; with matrix_length={limit} at most {limit} are possible",

@@ -12,6 +12,7 @@ mod verl_losses;
 
 pub use diagnose::{
     Assumptions, CORRECTION_SETTINGS, Candidate, Diagnosis, Found, Remainder, Rows, Theirs, diagnose,
+    largest_difference,
 };
 pub use page::markdown;
 

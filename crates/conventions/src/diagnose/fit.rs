@@ -7,31 +7,32 @@ pub(super) fn largest(rows: &Rows) -> f64 {
     rows.iter().flatten().fold(0.0, |m, x| x.abs().max(m))
 }
 
-/// The largest difference of `ours` from `theirs`, relative to the largest of theirs, and where it stands. What is no number is infinitely far.
-pub(super) fn difference(ours: &Rows, theirs: &Rows) -> (f64, Option<(usize, usize)>) {
-    let mut worst = (0.0, None);
-    for (i, (ours, theirs)) in ours.iter().zip(theirs).enumerate() {
-        for (t, (a, b)) in ours.iter().zip(theirs).enumerate() {
-            if (a - b).is_nan() {
-                return (f64::INFINITY, Some((i, t)));
+/// The largest absolute difference of two lists of rows, with its row and entry; infinite at the first entry where a number is NaN, none where all are
+/// equal.
+pub fn largest_difference(a: &Rows, b: &Rows) -> Option<(f64, (usize, usize))> {
+    let mut worst: Option<(f64, (usize, usize))> = None;
+    for (i, (a, b)) in a.iter().zip(b).enumerate() {
+        for (t, (a, b)) in a.iter().zip(b).enumerate() {
+            let apart = (a - b).abs();
+            if apart.is_nan() {
+                return Some((f64::INFINITY, (i, t)));
             }
-            if (a - b).abs() > worst.0 {
-                worst = ((a - b).abs(), Some((i, t)));
+            if apart > worst.map_or(0.0, |(largest, _)| largest) {
+                worst = Some((apart, (i, t)));
             }
         }
     }
-    let scale = largest(theirs);
+    worst
+}
+
+/// The largest difference of `ours` from `theirs`, relative to the largest of theirs, and where it stands. What is no number is infinitely far.
+pub(super) fn difference(ours: &Rows, theirs: &Rows) -> (f64, Option<(usize, usize)>) {
     // Where all of theirs are 0, what is not 0 is far from it in any unit.
-    (
-        if scale > 0.0 {
-            worst.0 / scale
-        } else if worst.0 > 0.0 {
-            f64::INFINITY
-        } else {
-            0.0
-        },
-        worst.1,
-    )
+    match (largest_difference(ours, theirs), largest(theirs)) {
+        (None, _) => (0.0, None),
+        (Some((apart, place)), scale) if scale > 0.0 => (apart / scale, Some(place)),
+        (Some((_, place)), _) => (f64::INFINITY, Some(place)),
+    }
 }
 
 /// `a + factor b`, entry by entry.

@@ -12,6 +12,7 @@ mod parts;
 mod remainder;
 
 pub use corrections::SETTINGS as CORRECTION_SETTINGS;
+pub use fit::largest_difference;
 pub use remainder::Remainder;
 
 use grpo_lambda::group::{Group, InputKind};

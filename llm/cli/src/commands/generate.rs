@@ -177,15 +177,8 @@ impl Prompts<'_> {
             task.template_args.clone_from(args);
         }
         let (_, limit) = self.bounds();
-        let by = (self.tokens, limit);
-        let problems = match &origin.config.task {
-            TaskSource::Dataset(_) => {
-                origin.rows((directory, directory), by, &mut |_| ()).map_err(Failure::refused)?
-            }
-            TaskSource::Embedded(_) => {
-                origin.problems(directory, by, &mut |_| ()).map_err(Failure::refused)?
-            }
-        };
+        let problems = origin.problems((directory, directory), (self.tokens, limit), &mut |_| ());
+        let problems = problems.map_err(Failure::refused)?;
         let problems = problems.distinct(Split::Test, wanted).map_err(Failure::refused)?;
         if problems.len() < wanted {
             let n = problems.len();

@@ -8,7 +8,9 @@ use crate::json::{self, Json};
 use crate::terminal;
 use grpo_lambda::group::Group;
 use grpo_lambda::methods::{self, Configured};
-use grpo_lambda_conventions::{Assumptions, CORRECTION_SETTINGS, Candidate, Found, Rows, Theirs, diagnose};
+use grpo_lambda_conventions::{
+    Assumptions, CORRECTION_SETTINGS, Candidate, Found, Rows, Theirs, diagnose, largest_difference,
+};
 use grpo_lambda_stats::table::significant;
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -351,17 +353,11 @@ fn neighbour(
 
 /// The largest difference with its place and both numbers.
 fn difference(ours: &Rows, theirs: &Rows) -> String {
-    let mut worst = (0.0, None);
-    for (i, (ours, theirs)) in ours.iter().zip(theirs).enumerate() {
-        for (t, (a, b)) in ours.iter().zip(theirs).enumerate() {
-            if (a - b).abs() > worst.0 {
-                worst = ((a - b).abs(), Some((i, t, *a, *b)));
-            }
-        }
-    }
-    match worst.1 {
+    match largest_difference(ours, theirs) {
         None => "none".to_owned(),
-        Some((i, t, a, b)) => format!("{:.3e} at response {i}, token {t} (ours {a}, theirs {b})", worst.0),
+        Some((apart, (i, t))) => {
+            format!("{apart:.3e} at response {i}, token {t} (ours {}, theirs {})", ours[i][t], theirs[i][t])
+        }
     }
 }
 

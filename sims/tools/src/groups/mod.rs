@@ -67,17 +67,19 @@ impl Line {
     /// # Errors
     /// The errors of [`Line::parse`].
     pub fn check(&mut self, method: Option<&Configured>) -> Result<(), String> {
-        let needs = method.map_or(Vec::new(), Configured::extra_inputs);
         self.ungraded = false;
         if self.advantages.is_some() {
             // What the loss reads besides advantages; entropies choose the tokens that count.
             let loss = [InputKind::RefLogps, InputKind::SamplerLogps, InputKind::Entropies];
-            let needs: Vec<InputKind> = needs.into_iter().filter(|kind| loss.contains(kind)).collect();
+            let mut needs = method.map_or(Vec::new(), Configured::extra_inputs);
+            needs.retain(|kind| loss.contains(kind));
             return check::responses(&self.group, &self.logps, &needs).map_err(|e| e.to_string());
         }
-        let compares = method.is_some_and(|configured| configured.method.needs_others());
-        let checked = if compares { check::group } else { check::graded };
-        match checked(&self.group, &self.logps, &needs) {
+        let checked = match method {
+            Some(configured) => configured.check(&self.group, &self.logps),
+            None => check::graded(&self.group, &self.logps, &[]),
+        };
+        match checked {
             // A group that nobody could grade teaches nothing; the others of its batch do.
             Err(BatchError::NoRewards(_)) => self.ungraded = true,
             other => other.map_err(|e| e.to_string())?,

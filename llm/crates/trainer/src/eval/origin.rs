@@ -27,6 +27,9 @@ pub enum HeldOutError {
         "{run} learned on an embedded task, which has no rows; its held-out problems are tiny:stories or tiny:addition"
     )]
     Embedded { run: PathBuf },
+    /// The model cannot be asked the embedded task.
+    #[error(transparent)]
+    Model(Box<TaskError>),
     /// They cannot be opened as training opened them.
     #[error(
         "the held-out problems of {run} (task.data = {data}) cannot be read as in training: {source}; a relative path starts from the \
@@ -107,21 +110,6 @@ impl Origin {
         )
     }
 
-    /// The run's problems as it opened them, for a model with `positions` positions.
-    pub fn problems(
-        &self,
-        checkpoint: &Path,
-        (tokens, positions): (&ModelTokenizer, usize),
-        say: &mut dyn FnMut(&str),
-    ) -> Result<Problems, TaskError> {
-        let mut config = self.config.clone();
-        // The initial model may be gone; the run's checkpoints hold the same tokenizer.
-        if let ModelSource::Checkpoint(began_with) = &mut config.model {
-            *began_with = checkpoint.to_owned();
-        }
-        Problems::open(&config, tokens, positions, say)
-    }
-
     /// Up to `limit` rows of the run's held-out split, in the order in which training measures them, for a model with `positions` positions.
     pub fn held_out(
         &self,
@@ -133,27 +121,31 @@ impl Origin {
         let TaskSource::Dataset(task) = &self.config.task else {
             return Err(HeldOutError::Embedded { run: self.run.clone() });
         };
-        let data = &task.data;
-        let problems = self.rows((checkpoint, checkpoint), (tokens, positions), say)?;
-        problems.rows(Split::Test, limit).map_err(|source| self.unreadable(data, source))
+        let problems = self.problems((checkpoint, checkpoint), (tokens, positions), say)?;
+        problems.rows(Split::Test, limit).map_err(|source| self.unreadable(&task.data, source))
     }
 
-    /// [`Origin::problems`] of a run on a data set; the rows are those that `state`, a checkpoint of the run, was trained on.
+    /// The run's problems as it opened them, for a model with `positions` positions. The rows of a data set are those that `state`, a checkpoint of
+    /// the run, was trained on.
     ///
     /// # Errors
-    /// If the rows cannot be read, or are others.
-    pub fn rows(
+    /// If the problems cannot be opened, or the rows are others.
+    pub fn problems(
         &self,
         (checkpoint, state): (&Path, &Path),
         (tokens, positions): (&ModelTokenizer, usize),
         say: &mut dyn FnMut(&str),
     ) -> Result<Problems, HeldOutError> {
+        let mut config = self.config.clone();
+        // The initial model may be gone; the run's checkpoints hold the same tokenizer.
+        if let ModelSource::Checkpoint(began_with) = &mut config.model {
+            *began_with = checkpoint.to_owned();
+        }
+        let problems = Problems::open(&config, tokens, positions, say);
         let TaskSource::Dataset(task) = &self.config.task else {
-            return Err(HeldOutError::Embedded { run: self.run.clone() });
+            return problems.map_err(|source| HeldOutError::Model(Box::new(source)));
         };
-        let problems = self
-            .problems(checkpoint, (tokens, positions), say)
-            .map_err(|source| self.unreadable(&task.data, source))?;
+        let problems = problems.map_err(|source| self.unreadable(&task.data, source))?;
         if let (Some(then), Some(now)) = (rows_of_training(state), problems.fingerprint())
             && then != now
         {
@@ -203,7 +195,7 @@ impl TrainedOn {
             if let TaskSource::Dataset(task) = &origin.config.task {
                 let tokens = ModelTokenizer::load(checkpoint)?;
                 let state = if start == model { checkpoint } else { start.as_path() };
-                let problems = origin.rows((checkpoint, state), (&tokens, positions), &mut |_| ())?;
+                let problems = origin.problems((checkpoint, state), (&tokens, positions), &mut |_| ())?;
                 let learned = problems.training().map_err(|source| origin.unreadable(&task.data, source))?;
                 trained.problems.extend(learned.iter().map(|problem| words(problem)));
                 trained.runs.push((origin.run.clone(), task.data.clone()));

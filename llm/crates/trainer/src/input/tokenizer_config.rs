@@ -89,11 +89,18 @@ pub fn text(token: &Value) -> Option<String> {
 
 fn object(path: &Path) -> Result<Option<Map<String, Value>>, Unusable> {
     let unusable = |problem| Unusable { path: path.to_owned(), problem };
-    match read_regular(path, LARGEST_FILE) {
-        Ok(bytes) => serde_json::from_slice(&bytes)
-            .map(Some)
-            .map_err(|e| unusable(format!("not a JSON configuration: {e}"))),
-        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(unusable(format!("cannot be read: {e}"))),
+    let bytes = match read_regular(path, LARGEST_FILE) {
+        Ok(bytes) => bytes,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(unusable(format!("cannot be read: {e}"))),
+    };
+    let fields: Map<String, Value> =
+        serde_json::from_slice(&bytes).map_err(|e| unusable(format!("not a JSON configuration: {e}")))?;
+    let is_odd = |(_, value): &(&str, &Value)| !value.is_null() && text(value).is_none();
+    match NAMES.iter().filter_map(|name| Some((*name, fields.get(*name)?))).find(is_odd) {
+        None => Ok(Some(fields)),
+        Some((name, value)) => Err(unusable(format!(
+            "{name} = {value}: must be the text of a token, an object with its text as `content`, or null"
+        ))),
     }
 }

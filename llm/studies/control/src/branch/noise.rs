@@ -44,7 +44,7 @@ struct Row {
 /// Measures what is missing on the first `seeds` evaluation seeds of a protocol.
 ///
 /// # Errors
-/// [`LabError`] for a protocol that cannot be followed, a file of other results, or an update that fails.
+/// [`LabError`](crate::LabError) for a protocol that cannot be followed, a file of other results, or an update that fails.
 pub fn noise(protocol: &Path, task: Task, file: &Path, seeds: usize) -> Result<()> {
     let branch = read(protocol)?;
     let words = named("noise", protocol, task, "FILE SEEDS", branch.study.version);

@@ -21,7 +21,7 @@ use setup::{COMMITTED, Setup};
 /// Runs what is missing of the committed study.
 ///
 /// # Errors
-/// [`LabError`] for a file of other results, or a run that fails.
+/// [`LabError`](crate::LabError) for a file of other results, or a run that fails.
 pub fn run(path: &Path) -> Result<()> {
     go_on(&COMMITTED, path).map(drop)
 }

@@ -210,7 +210,12 @@ impl<'a> Expected<'a> {
         let copy = (name == HEAD && std::mem::take(&mut self.head))
             .then(|| vec![self.config.vocab_size, self.config.hidden_size]);
         let Some(expected) = self.left.remove(name).or(copy) else {
-            return fail(format!("not a parameter of this configuration (shape {shape:?})"));
+            let twice = self.config.parameter_shapes().iter().any(|(known, _)| known == name);
+            return fail(if twice {
+                "another file of the checkpoint holds it, too; keep it in one file".into()
+            } else {
+                format!("not a parameter of this configuration (shape {shape:?})")
+            });
         };
         if shape != expected {
             return fail(format!("expected shape {expected:?}, found {shape:?}"));

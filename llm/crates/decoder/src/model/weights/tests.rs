@@ -1,6 +1,8 @@
 use std::fs;
+use std::path::PathBuf;
 
 use half::bf16;
+use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
 
 use super::*;
@@ -77,6 +79,26 @@ fn a_checkpoint_that_does_not_fit_is_refused_by_file_and_tensor() {
     let view = TensorView::new(Dtype::I64, vec![20, 8], &ints).unwrap();
     fs::write(&path, safetensors::serialize([(EMBEDDING, view)], None).unwrap()).unwrap();
     assert!(refused(&config).contains("found I64"), "{}", refused(&config));
+}
+
+#[test]
+fn a_tensor_in_two_files_is_refused() {
+    let (config, directory) = (small(), tempfile::tempdir().unwrap());
+    let at = directory.path();
+    save(at, &config, &initialise(&config, 3, 0.02), SaveDtype::F32, 2000).unwrap();
+    let mut files: Vec<PathBuf> = fs::read_dir(at).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|end| end == "safetensors"));
+    files.sort();
+    let [one, two] = [&files[0], &files[1]].map(|path| fs::read(path).unwrap());
+    let [own, others] = [&two, &one].map(|bytes| SafeTensors::deserialize(bytes).unwrap().tensors());
+    let copied = &others[0];
+    let both = own.iter().chain([copied]).map(|(name, view)| (name, view));
+    fs::write(&files[1], safetensors::serialize(both, None).unwrap()).unwrap();
+    let expected = format!("`{}`: another file of the checkpoint holds it, too", copied.0);
+    for refused in [load(at, &config).map(drop), inspect(at, &config).map(drop)] {
+        let message = refused.expect_err("in two files").to_string();
+        assert!(message.contains(&expected), "{message}");
+    }
 }
 
 #[test]

@@ -66,6 +66,8 @@ fn bad_directories_are_refused_with_the_file_and_the_reason() {
     assert!(refused(&far).contains("90000 is not in a vocabulary"));
     let odd = [("tokenizer.json", TINY), ("tokenizer_config.json", r#"{"eos_token": "</s>"}"#)];
     assert!(refused(&odd).contains("`</s>` is not a token"));
+    let number = [("tokenizer.json", TINY), ("tokenizer_config.json", r#"{"eos_token": 2}"#)];
+    assert!(refused(&number).contains("tokenizer_config.json: eos_token = 2: must be the text of a token"));
 }
 
 #[test]
