@@ -17,6 +17,10 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
+use crate::model::ops::real::Real;
+use crate::model::ops::simd::kernel;
+use crate::model::ops::sums::{made_of, max_of};
+
 /// The purpose of random numbers; two purposes never share numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -172,16 +176,34 @@ pub enum ScoreError {
 /// # Errors
 /// [`ScoreError`].
 pub fn greedy(scores: &[f32]) -> Result<usize, ScoreError> {
-    let mut best: Option<usize> = None;
-    for (i, &x) in scores.iter().enumerate() {
-        if x.is_nan() || x == f32::INFINITY {
-            return Err(ScoreError::NotANumber(i));
+    let place = |is: &dyn Fn(f32) -> bool| scores.iter().position(|&x| is(x)).ok_or(ScoreError::Empty);
+    match largest(scores) {
+        top if top.is_nan() || top == f32::INFINITY => {
+            Err(ScoreError::NotANumber(place(&|x| x.is_nan() || x == f32::INFINITY)?))
         }
-        if x > best.map_or(f32::NEG_INFINITY, |b| scores[b]) {
-            best = Some(i);
+        f32::NEG_INFINITY => Err(ScoreError::Empty),
+        top => place(&|x| x == top),
+    }
+}
+
+kernel! {
+    fn largest(scores: &[f32]) -> f32 {
+        max_of(scores)
+    }
+}
+
+kernel! {
+    /// Writes `e^((x - top) inverse)` of every score.
+    fn write_masses(scores: &[f32], top: f64, inverse: f64, out: &mut [f64]) {
+        for (out, &x) in out.iter_mut().zip(scores) {
+            *out = Real::exp((f64::from(x) - top) * inverse);
         }
     }
-    best.ok_or(ScoreError::Empty)
+}
+
+/// `e^((x - top) inverse)` of every score.
+fn masses(scores: &[f32], top: f64, inverse: f64) -> impl Iterator<Item = f64> {
+    made_of(scores, move |scores, out| write_masses(scores, top, inverse, out))
 }
 
 /// The token at `u` of the categorical distribution `softmax(scores / temperature)`, by its inverse distribution function in id order.
@@ -209,15 +231,14 @@ pub fn categorical(scores: &[f32], temperature: f32, u: f64) -> Result<usize, Sc
     assert!((0.0..1.0).contains(&u), "u = {u} is not in [0, 1)");
     let top = f64::from(scores[greedy(scores)?]);
     let inverse = 1.0 / f64::from(temperature);
-    let mass = |x: f32| ((f64::from(x) - top) * inverse).exp();
-    let target = u * scores.iter().map(|&x| mass(x)).sum::<f64>();
+    let target = u * masses(scores, top, inverse).sum::<f64>();
     let mut below = 0.0;
-    let passes = |&x: &f32| {
-        below += mass(x);
+    let passes = |mass| {
+        below += mass;
         target < below
     };
     // The largest u, 1 - 2^-53, leaves at least half a unit in the last place of the sum: some token with mass passes.
-    Ok(scores.iter().position(passes).unwrap_or(scores.len() - 1))
+    Ok(masses(scores, top, inverse).position(passes).unwrap_or(scores.len() - 1))
 }
 
 /// The numbers at which [`categorical`] gives `token`: where they begin, and their share of `[0, 1)`.
@@ -225,11 +246,11 @@ pub fn categorical(scores: &[f32], temperature: f32, u: f64) -> Result<usize, Sc
 /// # Panics
 /// If there is no such token, or no score is finite.
 pub fn interval(scores: &[f32], token: usize) -> (f64, f64) {
-    let top = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let top = largest(scores);
     assert!(top.is_finite(), "no score is finite");
-    let mass = |x: &f32| (f64::from(*x) - f64::from(top)).exp();
-    let total: f64 = scores.iter().map(mass).sum();
-    (scores[..token].iter().map(mass).sum::<f64>() / total, mass(&scores[token]) / total)
+    let mass = |scores| masses(scores, f64::from(top), 1.0).sum::<f64>();
+    let total = mass(scores);
+    (mass(&scores[..token]) / total, mass(&scores[token..=token]) / total)
 }
 
 #[cfg(test)]

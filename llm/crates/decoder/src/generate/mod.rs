@@ -15,12 +15,15 @@ use grpo_lambda::systematic::Code;
 use crate::device::DeviceError;
 use crate::model::Error as ModelError;
 use crate::model::ops::parallel;
+use crate::model::ops::real::Real;
+use crate::model::ops::simd::kernel;
+use crate::model::ops::sums::made_of;
 use crate::rng::{Address, ScoreError, categorical, greedy, interval};
 use crate::slots::{self, Slots, most_pages};
 use crate::truncation::Truncation;
 
 /// Scores below which drawing tokens is not worth a second thread: a score takes two exponentials, in f64.
-const SERIAL: usize = 1 << 12;
+const SERIAL: usize = 1 << 13;
 
 /// The lowest temperature above 0; dividing logits by less could overflow f32.
 pub const MIN_TEMPERATURE: f64 = 1e-6;
@@ -402,6 +405,14 @@ pub struct StoppingCriteria<'a> {
 
 /// `-sum p log p` of log-probabilities, in f64 in id order.
 fn entropy(log_probs: &[f32]) -> f64 {
-    let term = |&l: &f32| if l > f32::NEG_INFINITY { f64::from(l) * f64::from(l).exp() } else { 0.0 };
-    -log_probs.iter().map(term).sum::<f64>()
+    -made_of(log_probs, entropy_terms).sum::<f64>()
+}
+
+kernel! {
+    /// Writes `p log p` of every log-probability.
+    fn entropy_terms(log_probs: &[f32], out: &mut [f64]) {
+        for (out, &l) in out.iter_mut().zip(log_probs) {
+            *out = if l > f32::NEG_INFINITY { f64::from(l) * Real::exp(f64::from(l)) } else { 0.0 };
+        }
+    }
 }

@@ -63,9 +63,15 @@ fn each_panel<T: Real>(k: usize, n: usize, out: &mut [T], pack: impl Fn(usize, u
 /// Packs a `k x n` matrix whose row `i` is the beginning of `row(i)`.
 pub fn pack_rows<'s, T: Real>(row: impl Fn(usize) -> &'s [T] + Sync, k: usize, n: usize, out: &mut [T]) {
     each_panel(k, n, out, |from, width, panel| {
-        for (i, out) in panel.chunks_exact_mut(NR).enumerate() {
-            out[..width].copy_from_slice(&row(i)[from..from + width]);
-            out[width..].fill(T::ZERO);
+        for (i, out) in panel.as_chunks_mut::<NR>().0.iter_mut().enumerate() {
+            let row = &row(i)[from..from + width];
+            match row.as_array::<NR>() {
+                Some(whole) => *out = *whole,
+                None => {
+                    out[..width].copy_from_slice(row);
+                    out[width..].fill(T::ZERO);
+                }
+            }
         }
     });
 }

@@ -11,7 +11,7 @@ pub(crate) mod parallel;
 pub mod real;
 pub mod rope;
 pub mod simd;
-mod sums;
+pub(crate) mod sums;
 pub mod swiglu;
 
 pub use real::Real;

@@ -211,7 +211,7 @@ mod x86 {
         let c = c.as_mut_ptr();
         // SAFETY: every access is within the bounds that the caller promises.
         unsafe {
-            let mut row = 0;
+            let (mut row, mut line) = (0, 0);
             while row < M {
                 let rows = (M - row).min(3);
                 // Rows past the last repeat it, so that three rows are always computed and the true ones stored.
@@ -232,8 +232,10 @@ mod x86 {
                         _mm256_set1_ps(*at.add(from[1])),
                         _mm256_set1_ps(*at.add(from[2])),
                     ];
-                    if row == 0 {
-                        fetch(next, k);
+                    // One line at a time, among the multiply-adds of all rows: many at once keep the processor from the lines of this panel.
+                    if k % 4 == 0 {
+                        fetch(next, line);
+                        line += 1;
                     }
                     for j in 0..4 {
                         let b = _mm256_loadu_ps(b.add(8 * j));
