@@ -4,7 +4,7 @@
 //! logits with the same function, so its log-probabilities are those of training to the last bit.
 
 use super::buffer::Pool;
-use super::matmul::{Left, Panels, matmul, pack_rows, packed_len};
+use super::matmul::{Left, NR, Panels, matmul, pack_rows, packed_len};
 use super::parallel::{by_token, threads};
 use super::real::Real;
 use super::simd::kernel;
@@ -119,38 +119,42 @@ fn by_token_wide<T: Real>(out: &mut [T], work: usize, f: impl Fn(usize, &mut [T]
     out.par_chunks_mut(4 * per_task).enumerate().for_each(|(t, out)| f(t * per_task, out));
 }
 
+/// A token's share in a gradient of logits.
+#[derive(Clone, Copy)]
+struct Slope<'a, T> {
+    /// What [`forward`] wrote for it.
+    saved: &'a [T],
+    of_log_prob: T,
+    of_entropy: Option<T>,
+}
+
 kernel! {
-    /// Replaces logits by `d loss / d logits`: `g ((j = target) - p_j) / temperature`, and of the entropy, where it has slopes `h`,
-    /// `-h p_j (ln p_j + H) / temperature`.
-    fn logit_gradient<T: Real>(
-        logits: &mut [T],
-        vocabulary: usize,
-        targets: &[u32],
-        it: T,
-        saved: &[T],
-        slopes: &[T],
-        of_entropy: &[T],
-    ) {
-        let rows = logits.chunks_exact_mut(vocabulary).zip(targets);
-        for (t, (((logits, &target), saved), &slope)) in rows.zip(saved.chunks_exact(4)).zip(slopes).enumerate() {
-            let normaliser = (saved[2], saved[3]);
-            let g = slope * it;
-            match of_entropy.get(t) {
-                None => for x in logits.iter_mut() {
-                    *x = -g * log_prob(*x, it, normaliser).exp();
-                },
-                Some(&slope) => for x in logits.iter_mut() {
-                    let log_p = log_prob(*x, it, normaliser);
-                    let p = log_p.exp();
-                    // A probability of 0 moves nothing, whatever its logarithm; a NaN stays one.
-                    let g = if p > T::ZERO { g + slope * it * (log_p + saved[1]) } else { g };
-                    *x = -g * p;
-                },
-            }
-            logits[target as usize] += g;
+    /// Replaces logits by `d loss / d logits`: `g ((j = target) - p_j) / temperature`, and of the entropy, where it has a slope `h`,
+    /// `-h p_j (ln p_j + H) / temperature`. The target is counted from the first logit, and may lie outside.
+    fn logit_gradient<T: Real>(logits: &mut [T], target: Option<usize>, it: T, slope: Slope<'_, T>) {
+        let Slope { saved, of_log_prob, of_entropy } = slope;
+        let normaliser = (saved[2], saved[3]);
+        let g = of_log_prob * it;
+        match of_entropy {
+            None => for x in logits.iter_mut() {
+                *x = -g * log_prob(*x, it, normaliser).exp();
+            },
+            Some(slope) => for x in logits.iter_mut() {
+                let log_p = log_prob(*x, it, normaliser);
+                let p = log_p.exp();
+                // A probability of 0 moves nothing, whatever its logarithm; a NaN stays one.
+                let g = if p > T::ZERO { g + slope * it * (log_p + saved[1]) } else { g };
+                *x = -g * p;
+            },
+        }
+        if let Some(x) = target.and_then(|target| logits.get_mut(target)) {
+            *x += g;
         }
     }
 }
+
+/// Logits of the backward pass held at a time (8 MiB of `f32`), unless 128 of every token need more.
+const LOGITS_BACK: usize = 1 << 21;
 
 /// The gradient of the log-probabilities of [`forward`], weighted by `slopes`, and of its entropies, weighted by `of_entropy`, which is empty or has
 /// as many and needs a forward pass with entropies: adds to `dhead` (`vocabulary x width`, when
@@ -169,33 +173,89 @@ pub fn backward<T: Real>(
     mut dhead: Option<&mut [T]>,
     dhidden: &mut [T],
 ) {
-    let vocabulary = weight.len() / width;
-    let size = chunk(vocabulary).min(targets.len().max(1));
-    let mut logits = pool.take(size * vocabulary);
-    let mut packed_weight = pool.take(packed_len(vocabulary, width));
-    pack_rows(|i| &weight[i * width..], vocabulary, width, &mut packed_weight);
-    let packed_weight = Panels::new(&packed_weight, vocabulary, width);
-    let mut packed_hidden = pool.take(packed_len(size, width));
-    for (c, targets) in targets.chunks(size).enumerate() {
-        let (n, from) = (targets.len(), c * size);
-        let hidden = &hidden[from * width..(from + n) * width];
-        let logits = &mut logits[..n * vocabulary];
-        matmul(pool, Left::rows(hidden, width), n, head, logits, vocabulary, false);
-        by_token(logits, vocabulary, |start, logits| {
-            let tokens = start..start + logits.len() / vocabulary;
-            let saved = &saved[4 * (from + tokens.start)..4 * (from + tokens.end)];
-            let part = from + tokens.start..from + tokens.end;
-            let of_entropy = if of_entropy.is_empty() { &[] } else { &of_entropy[part.clone()] };
-            let (targets, slopes) = (&targets[tokens], &slopes[part]);
-            logit_gradient(logits, vocabulary, targets, inverse_temperature, saved, slopes, of_entropy);
+    let (vocabulary, tokens) = (weight.len() / width, targets.len());
+    if tokens == 0 {
+        return;
+    }
+    // Logits of all tokens together, some columns at a time: a part of the output matrix and of its gradient is read once.
+    let columns = (LOGITS_BACK / tokens).clamp(4 * NR, 128 * NR).min(vocabulary) / NR * NR;
+    let columns = columns.max(NR);
+    let mut logits = pool.take(tokens * columns);
+    let mut packed_weight = pool.take(packed_len(columns, width));
+    let mut packed_hidden = pool.take(packed_len(tokens, width));
+    if dhead.is_some() {
+        pack_rows(|i| &hidden[i * width..], tokens, width, &mut packed_hidden);
+    }
+    for first in (0..vocabulary).step_by(columns) {
+        let n = columns.min(vocabulary - first);
+        let logits = &mut logits[..tokens * n];
+        matmul(pool, Left::rows(hidden, width), tokens, head.columns(first, n), logits, n, false);
+        by_token(logits, n, |start, logits| {
+            for (t, logits) in (start..).zip(logits.chunks_exact_mut(n)) {
+                let slope = Slope {
+                    saved: &saved[4 * t..4 * t + 4],
+                    of_log_prob: slopes[t],
+                    of_entropy: of_entropy.get(t).copied(),
+                };
+                logit_gradient(logits, (targets[t] as usize).checked_sub(first), inverse_temperature, slope);
+            }
         });
-        let dhidden = &mut dhidden[from * width..(from + n) * width];
-        matmul(pool, Left::rows(logits, vocabulary), n, packed_weight, dhidden, width, false);
+        let weight = &weight[first * width..];
+        let packed = &mut packed_weight[..packed_len(n, width)];
+        pack_rows(|i| &weight[i * width..], n, width, packed);
+        let right = Panels::new(packed, n, width);
+        matmul(pool, Left::rows(logits, n), tokens, right, dhidden, width, first > 0);
         if let Some(dhead) = dhead.as_deref_mut() {
-            let packed = &mut packed_hidden[..packed_len(n, width)];
-            pack_rows(|i| &hidden[i * width..], n, width, packed);
-            let right = Panels::new(packed, n, width);
-            matmul(pool, Left::transposed(logits, vocabulary), vocabulary, right, dhead, width, true);
+            let right = Panels::new(&packed_hidden, tokens, width);
+            matmul(pool, Left::transposed(logits, n), n, right, &mut dhead[first * width..], width, true);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::matmul::pack_transposed;
+    use super::*;
+
+    #[test]
+    fn the_columns_of_a_large_vocabulary_continue_each_others_sums() {
+        let (vocabulary, width, tokens) = (9000, 8, 5);
+        let numbers = |n: usize, from: usize| -> Vec<f32> {
+            (from..from + n).map(|i| ((i * 7919 + 13) % 1009) as f32 / 1500.0 - 0.3).collect()
+        };
+        let (weight, hidden) = (numbers(vocabulary * width, 0), numbers(tokens * width, 5));
+        let (slopes, targets) = (numbers(tokens, 9), [0, 4095, 4096, 8191, 8999]);
+        let pool = Pool::default();
+        let mut packed = vec![0.0; packed_len(width, vocabulary)];
+        pack_transposed(|i| &weight[i * width..], width, vocabulary, &mut packed);
+        let head = Panels::new(&packed, width, vocabulary);
+        for of_entropy in [vec![], numbers(tokens, 3)] {
+            let mut saved = vec![0.0; 4 * tokens];
+            forward(&pool, &hidden, width, head, vocabulary, &targets, 0.9, true, &mut saved);
+            let start = numbers(vocabulary * width, 2);
+            let (mut dhead, mut dhidden) = (start.clone(), vec![f32::NAN; tokens * width]);
+            let each = (&slopes[..], &of_entropy[..]);
+            let to = (Some(&mut dhead[..]), &mut dhidden[..]);
+            backward(&pool, &hidden, width, head, &weight, &targets, 0.9, &saved, each, to.0, to.1);
+
+            let (mut of_head, mut of_hidden) = (start, vec![0.0; tokens * width]);
+            for t in 0..tokens {
+                let hidden = &hidden[t * width..][..width];
+                let logit = |row: &[f32]| hidden.iter().zip(row).fold(0.0, |s, (x, w)| x.mul_add(*w, s));
+                let mut d: Vec<f32> = weight.chunks_exact(width).map(logit).collect();
+                let saved = &saved[4 * t..][..4];
+                let slope = Slope { saved, of_log_prob: slopes[t], of_entropy: of_entropy.get(t).copied() };
+                logit_gradient(&mut d, Some(targets[t] as usize), 0.9, slope);
+                for (v, d) in d.iter().enumerate() {
+                    for i in 0..width {
+                        let (of_head, of_hidden) =
+                            (&mut of_head[v * width + i], &mut of_hidden[t * width + i]);
+                        *of_head = d.mul_add(hidden[i], *of_head);
+                        *of_hidden = d.mul_add(weight[v * width + i], *of_hidden);
+                    }
+                }
+            }
+            assert!(dhead == of_head && dhidden == of_hidden, "{} slopes of entropies", of_entropy.len());
         }
     }
 }

@@ -120,6 +120,17 @@ impl<'a, T: Real> Panels<'a, T> {
         Self { data: &self.data[..n.div_ceil(NR) * NR * self.height], n, ..self }
     }
 
+    /// `n` columns from `first` on, which begins a panel.
+    pub(crate) fn columns(self, first: usize, n: usize) -> Self {
+        assert!(
+            first.is_multiple_of(NR) && first + n <= self.n,
+            "columns {first} to {} of {}",
+            first + n,
+            self.n
+        );
+        self.slice(first / NR, (first + n).div_ceil(NR)).first_columns(n)
+    }
+
     /// Panels `from..to` alone.
     fn slice(self, from: usize, to: usize) -> Self {
         let panel = NR * self.height;
