@@ -20,10 +20,10 @@ const KNEW: f64 = 0.8;
 /// A mean entropy, in nats, below which a policy says one and the same.
 const FROZEN: f64 = 1e-3;
 
-/// A warning for every learning rate of a stage that is out of the usual range.
+/// A warning for every stage whose learning rate is out of the usual range, or is not reached before the stage ends.
 pub fn unusual_rates(config: &Config) -> Vec<String> {
-    let stages = [("sft.lr", config.sft.learning_rates()), ("rl.lr", config.rl.learning_rates())];
-    let unusual = |(key, schedule): (&str, Schedule)| {
+    let stages = [("sft", config.sft.learning_rates()), ("rl", config.rl.learning_rates())];
+    let unusual = |(stage, schedule): (&str, Schedule)| {
         let rate = schedule.peak;
         let what = match schedule.steps > 0 && !USUAL.contains(&rate) {
             false => return None,
@@ -31,11 +31,20 @@ pub fn unusual_rates(config: &Config) -> Vec<String> {
             true => "nothing will be learned",
         };
         Some(format!(
-            "warning: {key} = {rate:?}: AdamW moves a weight by about that much at every step, and weights are of the order of 0.02 to 1, so \
+            "warning: {stage}.lr = {rate:?}: AdamW moves a weight by about that much at every step, and weights are of the order of 0.02 to 1, so \
              {what}; usual rates are 1e-7 to 1e-2"
         ))
     };
-    stages.into_iter().filter_map(unusual).collect()
+    let unreached = |(stage, Schedule { warmup, steps, .. }): (&str, Schedule)| {
+        let share = steps as f64 / warmup as f64;
+        (steps > 0 && warmup > steps).then(|| {
+            format!(
+                "warning: {stage}.warmup = {warmup}, longer than {stage}.steps = {steps}: the learning rate ends at {share:.2} of {stage}.lr; \
+                 lower {stage}.warmup"
+            )
+        })
+    };
+    stages.into_iter().filter_map(unusual).chain(stages.into_iter().filter_map(unreached)).collect()
 }
 
 /// The line about a finished run whose policy has diverged; `ln_v` is the entropy of the uniform policy.

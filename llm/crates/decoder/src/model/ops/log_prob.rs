@@ -178,8 +178,7 @@ pub fn backward<T: Real>(
         return;
     }
     // Logits of all tokens together, some columns at a time: a part of the output matrix and of its gradient is read once.
-    let columns = (LOGITS_BACK / tokens).clamp(4 * NR, 128 * NR).min(vocabulary) / NR * NR;
-    let columns = columns.max(NR);
+    let columns = ((LOGITS_BACK / tokens).clamp(4 * NR, 128 * NR) / NR * NR).min(vocabulary);
     let mut logits = pool.take(tokens * columns);
     let mut packed_weight = pool.take(packed_len(columns, width));
     let mut packed_hidden = pool.take(packed_len(tokens, width));

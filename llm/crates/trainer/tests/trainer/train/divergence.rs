@@ -35,4 +35,9 @@ fn rates_out_of_any_range_are_warned_of_by_their_key() {
     assert!(said[0].contains("sft.lr = 1e-12") && said[0].contains("nothing will be learned"), "{said:?}");
     assert!(said[1].contains("rl.lr = 1000.0") && said[1].contains("probably diverge"), "{said:?}");
     assert_eq!(warned(&["rl.lr=1000", "rl.steps=0"]), [""; 0], "a stage that is not run");
+    let short = warned(&["rl.steps=3", "rl.warmup=5", "sft.steps=20", "sft.warmup=20"]);
+    assert_eq!(short.len(), 1, "{short:?}");
+    assert!(
+        short[0].contains("rl.warmup = 5, longer than rl.steps = 3") && short[0].contains("0.60 of rl.lr")
+    );
 }
