@@ -65,7 +65,7 @@ pub fn pack_rows<'s, T: Real>(row: impl Fn(usize) -> &'s [T] + Sync, k: usize, n
     each_panel(k, n, out, |from, width, panel| {
         for (i, out) in panel.as_chunks_mut::<NR>().0.iter_mut().enumerate() {
             let row = &row(i)[from..from + width];
-            match row.as_array::<NR>() {
+            match row.first_chunk::<NR>() {
                 Some(whole) => *out = *whole,
                 None => {
                     out[..width].copy_from_slice(row);
