@@ -122,7 +122,7 @@ fn by_token_wide<T: Real>(out: &mut [T], work: usize, f: impl Fn(usize, &mut [T]
 /// A token's share in a gradient of logits.
 #[derive(Clone, Copy)]
 struct Slope<'a, T> {
-    /// What [`forward`] wrote for it.
+    /// Its four numbers of [`forward`].
     saved: &'a [T],
     of_log_prob: T,
     of_entropy: Option<T>,
