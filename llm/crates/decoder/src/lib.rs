@@ -5,6 +5,7 @@
 mod cases;
 pub mod device;
 pub mod disk;
+pub mod distribution;
 pub mod generate;
 pub mod lora;
 mod lora_error;

@@ -17,10 +17,6 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
-use crate::model::ops::real::Real;
-use crate::model::ops::simd::kernel;
-use crate::model::ops::sums::{made_of, max_of};
-
 /// The purpose of random numbers; two purposes never share numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -156,107 +152,9 @@ pub fn below(rng: &mut impl Rng, n: u64) -> u64 {
     ((u128::from(rng.next_u64()) * u128::from(n)) >> 64) as u64
 }
 
-/// Scores that cannot be sampled from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ScoreError {
-    /// A NaN, or +infinity.
-    #[error("the score of token {0} is NaN or +infinity")]
-    NotANumber(usize),
-    /// A NaN or +infinity, on a device that does not report the token.
-    #[error("a score is NaN or +infinity")]
-    Somewhere,
-    /// No token has a finite score.
-    #[error("no token has a finite score")]
-    Empty,
-}
-
-/// The token with the largest score, the first of equals.
-///
-/// # Errors
-/// [`ScoreError`].
-pub fn greedy(scores: &[f32]) -> Result<usize, ScoreError> {
-    let place = |is: &dyn Fn(f32) -> bool| scores.iter().position(|&x| is(x)).ok_or(ScoreError::Empty);
-    match largest(scores) {
-        top if top.is_nan() || top == f32::INFINITY => {
-            Err(ScoreError::NotANumber(place(&|x| x.is_nan() || x == f32::INFINITY)?))
-        }
-        f32::NEG_INFINITY => Err(ScoreError::Empty),
-        top => place(&|x| x == top),
-    }
-}
-
-kernel! {
-    fn largest(scores: &[f32]) -> f32 {
-        max_of(scores)
-    }
-}
-
-kernel! {
-    /// Writes `e^((x - top) inverse)` of every score.
-    fn write_masses(scores: &[f32], top: f64, inverse: f64, out: &mut [f64]) {
-        for (out, &x) in out.iter_mut().zip(scores) {
-            *out = Real::exp((f64::from(x) - top) * inverse);
-        }
-    }
-}
-
-/// `e^((x - top) inverse)` of every score.
-fn masses(scores: &[f32], top: f64, inverse: f64) -> impl Iterator<Item = f64> {
-    made_of(scores, move |scores, out| write_masses(scores, top, inverse, out))
-}
-
-/// The token at `u` of the categorical distribution `softmax(scores / temperature)`, by its inverse distribution function in id order.
-///
-/// `scores` are log-probabilities or logits (a common constant changes nothing); `-infinity` means never. Exponentials and
-/// their sum are taken in f64 from the smallest id upwards, so the same scores and `u` always give the same token. The caller computes the
-/// token's log-probability, from `scores / temperature` as well.
-///
-/// # Errors
-/// [`ScoreError`].
-///
-/// # Panics
-/// If `temperature` is not positive and finite, or `u` is outside `[0, 1)`.
-///
-/// ```
-/// use grpo_lambda_decoder::rng::categorical;
-/// let logps = [0.25f32.ln(), 0.5f32.ln(), 0.25f32.ln()];
-/// assert_eq!([0.2, 0.3, 0.7, 0.8].map(|u| categorical(&logps, 1.0, u).unwrap()), [0, 1, 1, 2]);
-/// ```
-pub fn categorical(scores: &[f32], temperature: f32, u: f64) -> Result<usize, ScoreError> {
-    assert!(
-        temperature > 0.0 && temperature.is_finite(),
-        "temperature {temperature} is not positive and finite"
-    );
-    assert!((0.0..1.0).contains(&u), "u = {u} is not in [0, 1)");
-    let top = f64::from(scores[greedy(scores)?]);
-    let inverse = 1.0 / f64::from(temperature);
-    let target = u * masses(scores, top, inverse).sum::<f64>();
-    let mut below = 0.0;
-    let passes = |mass| {
-        below += mass;
-        target < below
-    };
-    // The largest u, 1 - 2^-53, leaves at least half a unit in the last place of the sum: some token with mass passes.
-    Ok(masses(scores, top, inverse).position(passes).unwrap_or(scores.len() - 1))
-}
-
-/// The numbers at which [`categorical`] gives `token`: where they begin, and their share of `[0, 1)`.
-///
-/// # Panics
-/// If there is no such token, or no score is finite.
-pub fn interval(scores: &[f32], token: usize) -> (f64, f64) {
-    let top = largest(scores);
-    assert!(top.is_finite(), "no score is finite");
-    let mass = |scores| masses(scores, f64::from(top), 1.0).sum::<f64>();
-    let total = mass(scores);
-    (mass(&scores[..token]) / total, mass(&scores[token..=token]) / total)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     #[test]
     fn the_numbers_are_frozen() {
@@ -320,38 +218,6 @@ mod tests {
     }
 
     #[test]
-    fn sampled_frequencies_follow_the_tempered_softmax() {
-        let scores = [1.0f32, -0.5, f32::NEG_INFINITY, 2.0];
-        for temperature in [0.5f32, 1.0, 2.0] {
-            let weights = scores.map(|x| f64::from(x / temperature).exp());
-            let total: f64 = weights.iter().sum();
-            let n = 20_000;
-            let mut counts = [0.0; 4];
-            for i in 0..n {
-                let u = Address::new(1, Purpose::Rollout).unit(i);
-                counts[categorical(&scores, temperature, u).expect("finite scores")] += 1.0;
-            }
-            for (count, weight) in counts.iter().zip(weights) {
-                assert!((count / n as f64 - weight / total).abs() < 0.015, "{counts:?} at {temperature}");
-            }
-            assert_eq!(counts[2], 0.0);
-        }
-    }
-
-    #[test]
-    fn the_inverse_distribution_function_at_its_steps() {
-        assert_eq!([0.0, 0.499, 0.5].map(|u| categorical(&[0.0, 0.0], 1.0, u)), [Ok(0), Ok(0), Ok(1)]);
-        // Logits as large as they come: their exponentials are not numbers, those of their differences are.
-        assert_eq!([0.2, 0.7].map(|u| categorical(&[1e30, 1e30], 1.0, u)), [Ok(0), Ok(1)]);
-        // At the largest u the last token with mass is taken, however the sum of masses rounds.
-        for smallest in 40..56 {
-            let scores = [0.0, smallest as f32 * -std::f32::consts::LN_2, f32::NEG_INFINITY];
-            let token = categorical(&scores, 1.0, 1.0 - f64::EPSILON / 2.0);
-            assert_eq!(token, Ok(usize::from(smallest < 53)), "2^-{smallest}");
-        }
-    }
-
-    #[test]
     fn any_bits_of_an_address_are_a_code() {
         let a = Address::new(1, Purpose::Rollout);
         let number = |a: Address| a.code().map(|code| code.number(|| 0.0));
@@ -366,43 +232,12 @@ mod tests {
     }
 
     #[test]
-    fn a_token_has_the_interval_at_which_it_is_drawn() {
-        let scores = [0.25f32.ln(), f32::NEG_INFINITY, 0.5f32.ln(), 0.25f32.ln()];
-        for (token, want) in [(0, (0.0, 0.25)), (2, (0.25, 0.5)), (3, (0.75, 0.25))] {
-            let (below, share) = interval(&scores, token);
-            assert!((below - want.0).abs() < 1e-7 && (share - want.1).abs() < 1e-7);
-            assert_eq!(categorical(&scores, 1.0, below + share / 2.0), Ok(token));
-        }
-    }
-
-    #[test]
     fn a_number_below_a_power_of_two_is_the_first_bits() {
         for position in 0..50 {
             let bits = Address::new(5, Purpose::Problems).bits(position);
             let drawn = |n: u64| below(&mut Address::new(5, Purpose::Problems).generator(position), n);
             assert_eq!([drawn(1), drawn(2), drawn(1 << 20)], [0, bits >> 63, bits >> 44]);
             assert!(drawn(10) == (bits as f64 / 2f64.powi(64) * 10.0) as u64);
-        }
-    }
-
-    #[test]
-    fn scores_without_a_distribution_are_refused() {
-        assert_eq!(categorical(&[0.0, f32::NAN], 1.0, 0.5), Err(ScoreError::NotANumber(1)));
-        assert_eq!(categorical(&[f32::INFINITY], 1.0, 0.5), Err(ScoreError::NotANumber(0)));
-        assert_eq!(categorical(&[f32::NEG_INFINITY; 3], 1.0, 0.5), Err(ScoreError::Empty));
-        assert_eq!(greedy(&[]), Err(ScoreError::Empty));
-        assert_eq!(greedy(&[1.0, 3.0, 3.0]), Ok(1));
-    }
-
-    proptest! {
-        #[test]
-        fn a_common_constant_changes_nothing_and_u_near_one_stays_inside(
-            scores in proptest::collection::vec(-8i32..8, 1..20), u in 0.0..1.0f64, shift in -64i32..64,
-        ) {
-            let raw: Vec<f32> = scores.iter().map(|&x| x as f32 * 0.5).collect();
-            let moved: Vec<f32> = raw.iter().map(|x| x + shift as f32).collect();
-            prop_assert_eq!(categorical(&raw, 0.7, u), categorical(&moved, 0.7, u));
-            prop_assert!(categorical(&raw, 0.7, 1.0 - f64::EPSILON / 2.0).is_ok());
         }
     }
 }

@@ -58,7 +58,8 @@ impl Truncation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::{Address, Purpose, categorical};
+    use crate::distribution::Distribution;
+    use crate::rng::{Address, Purpose};
 
     const P: [f32; 4] = [0.15, 0.5, 0.1, 0.25];
 
@@ -97,7 +98,7 @@ mod tests {
         let mut counts = [0.0; 4];
         for i in 0..n {
             let u = Address::new(2, Purpose::Evaluation).unit(i);
-            counts[categorical(&scores, 1.0, u).expect("finite scores")] += 1.0 / n as f64;
+            counts[Distribution::new(&scores, 1.0).expect("finite scores").token(u)] += 1.0 / n as f64;
         }
         for (found, expected) in counts.into_iter().zip([0.0, 2.0 / 3.0, 0.0, 1.0 / 3.0]) {
             assert!((found - expected).abs() < 0.01 && (expected > 0.0 || found == 0.0), "{counts:?}");

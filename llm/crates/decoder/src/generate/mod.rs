@@ -13,16 +13,14 @@ mod tests;
 use grpo_lambda::systematic::Code;
 
 use crate::device::DeviceError;
+use crate::distribution::{Distribution, ScoreError, greedy};
 use crate::model::Error as ModelError;
 use crate::model::ops::parallel;
-use crate::model::ops::real::Real;
-use crate::model::ops::simd::kernel;
-use crate::model::ops::sums::made_of;
-use crate::rng::{Address, ScoreError, categorical, greedy, interval};
+use crate::rng::Address;
 use crate::slots::{self, Slots, most_pages};
 use crate::truncation::Truncation;
 
-/// Scores below which drawing tokens is not worth a second thread: a score takes two exponentials, in f64.
+/// Scores below which drawing tokens is not worth a second thread: a score takes an exponential, in f64.
 const SERIAL: usize = 1 << 13;
 
 /// The lowest temperature above 0; dividing logits by less could overflow f32.
@@ -306,9 +304,7 @@ impl SamplingRequest<'_> {
                 })
                 .collect();
             let numbers: usize = next.iter().map(|next| next.scores.len()).sum();
-            let drawn = parallel::map(&next, numbers >= SERIAL, |next| {
-                Ok::<_, ScoreError>((self.choose(next)?, entropy(next.scores)))
-            });
+            let drawn = parallel::map(&next, numbers >= SERIAL, |next| self.choose(next));
             drop(next);
             let (mut still, mut tokens) = (Vec::new(), Vec::new());
             for ((slot, one), drawn) in running.into_iter().zip(drawn) {
@@ -341,37 +337,37 @@ impl SamplingRequest<'_> {
         }
     }
 
-    /// The next token.
-    fn choose(&self, next: &Next<'_>) -> Result<Drawn, ScoreError> {
+    /// The next token, and the entropy of the distribution before truncation.
+    fn choose(&self, next: &Next<'_>) -> Result<(Drawn, f64), ScoreError> {
+        let whole = Distribution::new(next.scores, 1.0)?;
         let early = next.position < self.sampling.min_new_tokens;
         if !early && self.truncation.is_none() {
-            let scores = next.scores;
-            let (token, code) = self.draw(scores, next)?;
-            return Ok((token, f64::from(scores[token]), code));
+            let (token, code) = self.draw(&whole, next)?;
+            return Ok(((token, f64::from(next.scores[token]), code), whole.entropy()));
         }
         let mut kept = next.scores.to_vec();
         if early {
             self.eos.iter().for_each(|&id| kept[id as usize] = f32::NEG_INFINITY);
         }
         self.truncation.apply(&mut kept);
-        let (token, code) = self.draw(&kept, next)?;
+        let (token, code) = self.draw(&Distribution::new(&kept, 1.0)?, next)?;
         let mass: f64 = kept.iter().map(|&x| f64::from(x).exp()).sum();
-        Ok((token, f64::from(kept[token]) - mass.ln(), code))
+        Ok(((token, f64::from(kept[token]) - mass.ln(), code), whole.entropy()))
     }
 
+    /// A token of a distribution of log-probabilities at the sampling temperature.
     fn draw(
         &self,
-        scores: &[f32],
+        distribution: &Distribution<'_>,
         &Next { address, position, code, .. }: &Next<'_>,
     ) -> Result<(usize, Option<Code>), ScoreError> {
         if self.sampling.temperature == 0.0 {
-            return Ok((greedy(scores)?, code));
+            return Ok((greedy(distribution.scores())?, code));
         }
-        // The scores are log-probabilities at the sampling temperature already.
         let own = || address.unit(position as u64);
-        let token = categorical(scores, 1.0, code.map_or_else(own, |code| code.number(own)))?;
+        let token = distribution.token(code.map_or_else(own, |code| code.number(own)));
         let taken = code.map(|mut code| {
-            let (below, share) = interval(scores, token);
+            let (below, share) = distribution.interval(token);
             code.take(below, share);
             code
         });
@@ -401,18 +397,4 @@ pub struct StoppingCriteria<'a> {
     pub max_lengths: &'a [usize],
     /// Ends a response without an end token.
     pub complete: Option<&'a dyn CompletionTest>,
-}
-
-/// `-sum p log p` of log-probabilities, in f64 in id order.
-fn entropy(log_probs: &[f32]) -> f64 {
-    -made_of(log_probs, entropy_terms).sum::<f64>()
-}
-
-kernel! {
-    /// Writes `p log p` of every log-probability.
-    fn entropy_terms(log_probs: &[f32], out: &mut [f64]) {
-        for (out, &l) in out.iter_mut().zip(log_probs) {
-            *out = if l > f32::NEG_INFINITY { f64::from(l) * Real::exp(f64::from(l)) } else { 0.0 };
-        }
-    }
 }

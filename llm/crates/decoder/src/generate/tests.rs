@@ -156,12 +156,6 @@ fn a_response_whose_code_is_uniform_has_the_distribution_of_any_other_and_goes_o
 }
 
 #[test]
-fn a_token_that_cannot_be_drawn_has_no_part_in_the_entropy() {
-    assert_eq!(entropy(&[SURE, NEVER]), 0.0);
-    assert!((entropy(&[0.5f32.ln(), NEVER, 0.5f32.ln()]) - 2f64.ln()).abs() < 1e-6);
-}
-
-#[test]
 fn limits_of_a_request_by_hand() {
     let prompts: [&[u32]; 2] = [&[0, 1, 2], &[0]];
     let plain = request(&prompts, 4, 5, 1.0);

@@ -7,11 +7,10 @@
 
 use std::sync::Arc;
 
-use super::config::ModelConfig;
 use super::decoder::{Decoder, inverse};
 use super::error::{Error, Result};
 use super::ops::attention::{self, Heads, PAGE, Pages};
-use super::ops::buffer::Buffer;
+use super::ops::buffer::{Buffer, Pool};
 use super::ops::parallel;
 use super::ops::{Real, log_prob};
 use super::rows::check_tokens;
@@ -38,9 +37,9 @@ pub struct NextTokens<T: Real> {
     vocabulary: usize,
 }
 
-struct Row<T> {
+struct Row<T: Real> {
     /// Pages of all layers and key heads. The one that is written next belongs to this row alone.
-    pages: Vec<Arc<Vec<T>>>,
+    pages: Vec<Arc<Buffer<T>>>,
     len: usize,
 }
 
@@ -59,17 +58,19 @@ impl Layout {
 }
 
 /// Pages that no row uses.
-struct PagePool<T> {
+struct PagePool<T: Real> {
+    pool: Pool<T>,
     layout: Layout,
     /// Number of pages, in use or not.
     made: usize,
-    free: Vec<Arc<Vec<T>>>,
+    free: Vec<Arc<Buffer<T>>>,
 }
 
 impl<T: Real> PagePool<T> {
-    fn new(config: &ModelConfig) -> Self {
+    fn new(model: &Decoder<T>) -> Self {
+        let config = model.config();
         let layout = Layout { heads: config.heads(), layers: config.num_hidden_layers };
-        Self { layout, made: 0, free: Vec::new() }
+        Self { pool: model.pool().clone(), layout, made: 0, free: Vec::new() }
     }
 
     fn page_len(&self) -> usize {
@@ -77,15 +78,15 @@ impl<T: Real> PagePool<T> {
     }
 
     /// A page for one row, with arbitrary contents.
-    fn take(&mut self) -> Arc<Vec<T>> {
+    fn take(&mut self) -> Arc<Buffer<T>> {
         self.free.pop().unwrap_or_else(|| {
             self.made += 1;
-            Arc::new(vec![T::ZERO; self.page_len()])
+            Arc::new(self.pool.take(self.page_len()))
         })
     }
 
     /// Ends a row's use of this page.
-    fn leave(&mut self, mut page: Arc<Vec<T>>) {
+    fn leave(&mut self, mut page: Arc<Buffer<T>>) {
         if Arc::get_mut(&mut page).is_some() {
             self.free.push(page);
         }
@@ -107,7 +108,7 @@ impl<T: Real> PagePool<T> {
 }
 
 /// A page that one row alone uses, to be written.
-fn own_page<T>(page: &mut Arc<Vec<T>>) -> &mut [T] {
+fn own_page<T: Real>(page: &mut Arc<Buffer<T>>) -> &mut [T] {
     Arc::get_mut(page).expect("a page that is written belongs to one row")
 }
 
@@ -125,7 +126,7 @@ impl<T: Real> Row<T> {
 }
 
 /// The pages of one layer, as the attention reads them.
-struct Layer<'a, T> {
+struct Layer<'a, T: Real> {
     layout: Layout,
     layer: usize,
     rows: &'a [Row<T>],
@@ -168,7 +169,7 @@ fn shared(prompts: &[&[u32]]) -> Vec<Shared> {
 }
 
 /// Rows on their way through the layers together, and where the logits of the token after each go.
-struct Part<'a, T> {
+struct Part<'a, T: Real> {
     rows: &'a mut [Row<T>],
     tokens: &'a [&'a [u32]],
     logits: &'a mut [T],
@@ -208,7 +209,7 @@ impl<T: Real> Part<'_, T> {
 impl<'m, T: Real> Decoding<'m, T> {
     /// No rows yet.
     pub fn new(model: &'m Decoder<T>) -> Self {
-        Self { model, pages: PagePool::new(model.config()), rows: Vec::new() }
+        Self { model, pages: PagePool::new(model), rows: Vec::new() }
     }
 
     /// Starts a row per prompt: their ids, and the logits of the token after each. Full pages that prompts begin with are computed once.

@@ -1,5 +1,7 @@
 //! Gradients by parameter name.
 
+use std::collections::BTreeMap;
+
 use super::config::{EMBEDDING, HEAD, ModelConfig};
 use super::ops::{Real, norm};
 use super::weights::{Parameters, Tensor};
@@ -7,12 +9,13 @@ use super::weights::{Parameters, Tensor};
 /// Accumulated gradients of the trained parameters; frozen parameters have no entry.
 ///
 /// Accumulating micro-batches one after the other gives the bits of the whole batch: every element is one chain of sums over
-/// tokens, and the next micro-batch continues it. A tied output matrix has a chain of its own for that reason, added to the
-/// embedding's when the gradients are read.
+/// tokens, and the next micro-batch continues it. A tied embedding has chains of its own for that reason, one per token that occurred,
+/// added to those of the output matrix when the gradients are read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gradients<T> {
     tensors: Parameters<T>,
-    tied_head: Option<Tensor<T>>,
+    /// The rows of a tied embedding, by token.
+    tied: Option<BTreeMap<u32, Vec<T>>>,
     pending: Vec<Pending<T>>,
     /// Most tokens of the rows of a pass that left something pending.
     largest_pass: usize,
@@ -31,8 +34,8 @@ impl<T: Real> Gradients<T> {
     pub fn new(config: &ModelConfig, trained: impl Fn(&str) -> bool) -> Self {
         let shapes = config.parameter_shapes().into_iter().filter(|(name, _)| trained(name));
         let tensors: Parameters<T> = shapes.map(|(name, shape)| (name, Tensor::zeros(&shape))).collect();
-        let tied_head = config.tie_word_embeddings.then(|| tensors.get(EMBEDDING).cloned()).flatten();
-        Self { tensors, tied_head, pending: Vec::new(), largest_pass: 0 }
+        let tied = config.tie_word_embeddings && tensors.contains_key(EMBEDDING);
+        Self { tensors, tied: tied.then(BTreeMap::new), pending: Vec::new(), largest_pass: 0 }
     }
 
     /// True if this parameter is trained.
@@ -46,9 +49,10 @@ impl<T: Real> Gradients<T> {
     /// When rows shared prefixes and [`Decoder::complete`](super::Decoder::complete) was not called.
     pub fn parameters(&mut self) -> &mut Parameters<T> {
         assert!(self.pending.is_empty(), "the gradient of shared prefixes is not complete");
-        if let (Some(head), Some(embedding)) = (&mut self.tied_head, self.tensors.get_mut(EMBEDDING)) {
-            norm::add(&mut embedding.data, &head.data);
-            head.data.fill(T::ZERO);
+        if let (Some(rows), Some(embedding)) = (&mut self.tied, self.tensors.get_mut(EMBEDDING)) {
+            for (token, row) in std::mem::take(rows) {
+                norm::add(embedding.row_mut(token), &row);
+            }
         }
         &mut self.tensors
     }
@@ -60,7 +64,8 @@ impl<T: Real> Gradients<T> {
 
     /// Back to zero, for the next step.
     pub fn clear(&mut self) {
-        self.tensors.values_mut().chain(&mut self.tied_head).for_each(|t| t.data.fill(T::ZERO));
+        self.tensors.values_mut().for_each(|t| t.data.fill(T::ZERO));
+        self.tied.iter_mut().for_each(BTreeMap::clear);
         self.take_pending();
     }
 
@@ -97,8 +102,21 @@ impl<T: Real> Gradients<T> {
 
     /// The output matrix, apart from the embedding even when tied.
     pub(crate) fn head(&mut self) -> Option<&mut [T]> {
-        let head = self.tied_head.as_mut().or(self.tensors.get_mut(HEAD));
-        head.map(|t| t.data.as_mut_slice())
+        let name = if self.tied.is_some() { EMBEDDING } else { HEAD };
+        self.get(name)
+    }
+
+    /// Adds `d`, `[tokens, width]`, to the embeddings of these tokens, if they are trained.
+    pub(crate) fn add_to_embeddings(&mut self, tokens: &[u32], d: &[T]) {
+        let Some(embedding) = self.tensors.get_mut(EMBEDDING) else { return };
+        let width = embedding.shape[1];
+        for (d, &token) in d.chunks_exact(width).zip(tokens) {
+            let row = match &mut self.tied {
+                Some(rows) => rows.entry(token).or_insert_with(|| vec![T::ZERO; width]),
+                None => embedding.row_mut(token),
+            };
+            norm::add(row, d);
+        }
     }
 
     /// True if a parameter in layer `layer` or below it is trained.

@@ -1,8 +1,9 @@
 //! Kernels over the vocabulary: log-probabilities and their gradient, and drawing tokens.
 
 use grpo_lambda::systematic::Code;
+use grpo_lambda_decoder::distribution::{Distribution, greedy};
 use grpo_lambda_decoder::model::ops::log_prob::log_softmax;
-use grpo_lambda_decoder::rng::{below, categorical, greedy, interval, unit};
+use grpo_lambda_decoder::rng::{below, unit};
 use grpo_lambda_decoder::truncation::Truncation;
 use rand::Rng;
 
@@ -266,12 +267,18 @@ fn draw(c: &mut Case<'_>, scores: &[f32], likeliest: bool) -> Option<(usize, f64
     }
     loop {
         let u = unit(c.rng.next_u64());
-        let token = categorical(scores, 1.0, u).ok()?;
-        let (from, share) = interval(scores, token);
+        let distribution = Distribution::new(scores, 1.0).ok()?;
+        let token = distribution.token(u);
+        let (from, share) = distribution.interval(token);
         if (u - from).min(from + share - u) > 1e-6 {
             return Some((token, u, (u - from) / share));
         }
     }
+}
+
+/// The numbers that give `token`: where they begin, and their share.
+fn interval(scores: &[f32], token: usize) -> (f64, f64) {
+    Distribution::new(scores, 1.0).expect("finite scores").interval(token)
 }
 
 /// Draws from a flat line, a peaked one, one with ties, and one of end tokens alone, in the opposite order, as on the CPU; and a row without a

@@ -3,11 +3,12 @@
 use std::time::{Duration, Instant};
 
 use grpo_lambda_decoder::device::DeviceError;
+use grpo_lambda_decoder::distribution::ScoreError;
 use grpo_lambda_decoder::generate::{
     CompletionTest, RolloutError, SampledResponse, SamplingProgress, SamplingRequest,
 };
 use grpo_lambda_decoder::model::inverse;
-use grpo_lambda_decoder::rng::{ScoreError, unit};
+use grpo_lambda_decoder::rng::unit;
 use grpo_lambda_decoder::slots::Slots;
 use rand_chacha::rand_core::Rng;
 

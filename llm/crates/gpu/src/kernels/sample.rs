@@ -80,7 +80,7 @@ kernel! {
     /// `uniforms[row][produced]`. Tokens may be cut off as by [`grpo_lambda_decoder::truncation::Truncation`]; the others are renormalised.
     ///
     /// Writes token, log-probability (at `inverse_temperature`) and entropy (before anything is cut off), and updates `produced`, `next` and
-    /// `status`; a row without a distribution gets a status and no token. Draws the token of [`grpo_lambda_decoder::rng::categorical`] from the
+    /// `status`; a row without a distribution gets a status and no token. Draws the token of [`grpo_lambda_decoder::distribution::Distribution`] from the
     /// log-probabilities, unless a sum's rounding decides.
     Sample "sample" {
         /// `[rows, vocabulary]`; with `source`, as many rows as it names.

@@ -164,12 +164,18 @@ fn per_token(c: &ModelConfig) -> usize {
     c.layer().tape_numbers()
 }
 
+/// Numbers that the tape keeps of a scored token, of which so many are scored.
+fn per_scored(c: &ModelConfig, scored: usize, checkpointed: bool) -> usize {
+    let logits = if !checkpointed && log_prob::keeps(scored, c.vocab_size) { c.vocab_size } else { 0 };
+    2 * c.hidden_size + 5 + logits
+}
+
 /// Bytes of the tape of a forward pass over rows of `tokens` tokens of their own, of which `scored` are scored, and `shared` tokens of
 /// prefixes.
 pub fn tape_bytes(c: &ModelConfig, tokens: usize, shared: usize, scored: usize, checkpointed: bool) -> usize {
     let layer = if checkpointed { c.hidden_size } else { per_token(c) };
     let layers = c.num_hidden_layers * (tokens * layer + shared * c.heads().stride());
-    F32 * (layers + scored * (2 * c.hidden_size + 5))
+    F32 * (layers + scored * per_scored(c, scored, checkpointed))
 }
 
 /// Bytes of the pages that hold keys and values when every response has full length.
@@ -211,14 +217,16 @@ fn state(c: &ModelConfig, step: &StepShape, lora: Option<&LoraSettings>) -> Vec<
     let parameters: usize = c.parameter_shapes().iter().map(|(_, s)| s.iter().product::<usize>()).sum();
     let adapted = lora.map(|lora| lora.adapted(c));
     let trained = lora.map_or(parameters, |lora| lora.parameters(c));
-    let head = if c.tie_word_embeddings { c.vocab_size * c.hidden_size } else { 0 };
-    let plus_head =
-        if head > 0 { format!(" + 4 x {head} (the tied head has its own)") } else { String::new() };
+    let rows = tied_rows(c, step);
+    let plus_rows = match rows {
+        0 => String::new(),
+        _ => format!(" + 4 x {rows} tokens x {} (of a tied embedding)", c.hidden_size),
+    };
     let moments = moments(step);
     // The weights of the model are moved where they lie; an adapter's are the optimiser's own.
     let copies = if lora.is_some() { moments + 1 } else { moments };
     let (numbers, each) = match adapted {
-        None => (parameters + head, format!("4 x {parameters}{plus_head}")),
+        None => (parameters + rows * c.hidden_size, format!("4 x {parameters}{plus_rows}")),
         Some(n) => (n, format!("4 x {n} (whole, of the adapted matrices)")),
     };
     let packed = packed(c);
@@ -245,8 +253,14 @@ fn state(c: &ModelConfig, step: &StepShape, lora: Option<&LoraSettings>) -> Vec<
             item("reference", F32 * n, format!("4 x {n} (what is adapted, put aside while it is asked)"))
         }
     }));
-    state.extend(step.critic.then(|| critic(c, parameters, moments)));
+    state.extend(step.critic.then(|| critic(c, parameters, moments, rows)));
     state
+}
+
+/// Rows of a tied embedding that a step may give gradients of their own: one per token that occurs.
+fn tied_rows(c: &ModelConfig, step: &StepShape) -> usize {
+    let tokens = step.prompts * (step.prompt_tokens + step.group * step.new_tokens);
+    if c.tie_word_embeddings { tokens.min(c.vocab_size) } else { 0 }
 }
 
 /// The numbers that an optimiser keeps of each weight.
@@ -256,12 +270,12 @@ fn moments(step: &StepShape) -> usize {
 
 /// A critic: weights, their packed form, gradients and optimiser of a copy of the model, whose output matrix nothing trains unless it is the
 /// embedding.
-fn critic(c: &ModelConfig, parameters: usize, moments: usize) -> MemoryItem {
+fn critic(c: &ModelConfig, parameters: usize, moments: usize, tied_rows: usize) -> MemoryItem {
     let matrix = c.vocab_size * c.hidden_size;
     let value_head = c.hidden_size + 1;
-    // Tied, the output matrix has a gradient of its own; else it has none, and no optimiser.
+    // An output matrix of its own has no gradient, and no optimiser.
     let (gradients, trained) = match c.tie_word_embeddings {
-        true => (parameters + matrix, parameters + value_head),
+        true => (parameters + tied_rows * c.hidden_size, parameters + value_head),
         false => (parameters - matrix, parameters - matrix + value_head),
     };
     let packed = packed(c);
@@ -358,7 +372,8 @@ impl<'c> Update<'c> {
 
     fn tape(&self, name: &'static str, per_layer: usize, checkpointed: bool) -> MemoryItem {
         let Update { c, tokens, shared, scored, .. } = self;
-        let (layers, per_scored, stride) = (c.num_hidden_layers, 2 * c.hidden_size + 5, c.heads().stride());
+        let (layers, stride) = (c.num_hidden_layers, c.heads().stride());
+        let per_scored = per_scored(c, *scored, checkpointed);
         let formula = format!(
             "4 x {layers} layers x ({tokens} tokens x {per_layer} + {shared} of prompts x {stride}) + 4 x {scored} scored x {per_scored}"
         );

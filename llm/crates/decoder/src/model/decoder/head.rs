@@ -15,6 +15,8 @@ pub(super) struct HeadTape<T> {
     normed: Buffer<T>,
     /// Output of [`log_prob::forward`].
     saved: Buffer<T>,
+    /// The logits, if they are few.
+    logits: Option<Buffer<T>>,
     inverse_temperature: T,
     /// True if `saved` has entropies.
     pub(super) entropy: bool,
@@ -22,7 +24,7 @@ pub(super) struct HeadTape<T> {
 
 impl<T: Real> HeadTape<T> {
     pub(super) fn numbers(&self) -> usize {
-        self.normed.len() + self.saved.len()
+        self.normed.len() + self.saved.len() + self.logits.as_ref().map_or(0, |logits| logits.len())
     }
 }
 
@@ -57,19 +59,22 @@ impl<T: Real> Decoder<T> {
         dx
     }
 
-    /// Log-probabilities and entropies of the scored tokens, from the states after the final norm that predict them.
+    /// Log-probabilities and entropies of the scored tokens, from the states after the final norm that predict them. The tape may keep logits
+    /// if it is `taped`.
     pub(super) fn log_probs(
         &self,
         rows: &Rows,
         normed: Buffer<T>,
         options: ForwardOptions,
+        taped: bool,
     ) -> (TokenScores, HeadTape<T>) {
         let ForwardOptions { temperature, entropy, .. } = options;
         let (h, v) = (self.config.hidden_size, self.config.vocab_size);
         let (_, targets) = rows.targets();
         let mut saved = self.pool.zeros(4 * targets.len());
         let (pool, head, it) = (&self.pool, self.head.panels(), inverse(temperature));
-        log_prob::forward(pool, &normed, h, head, v, &targets, it, entropy, &mut saved);
+        let wanted = (entropy, taped && !options.recompute && log_prob::keeps(targets.len(), v));
+        let logits = log_prob::forward(pool, &normed, h, head, v, &targets, it, wanted, &mut saved);
         let mut each = saved.chunks_exact(4);
         let mut scores = TokenScores { logps: Vec::with_capacity(rows.len()), entropies: Vec::new() };
         for i in 0..rows.len() {
@@ -80,7 +85,7 @@ impl<T: Real> Decoder<T> {
                 scores.entropies.push(entropies);
             }
         }
-        (scores, HeadTape { normed, saved, inverse_temperature: it, entropy })
+        (scores, HeadTape { normed, saved, logits, inverse_temperature: it, entropy })
     }
 
     /// The gradient in the states after the final norm of the log-probabilities weighted by `slopes`.
@@ -91,13 +96,14 @@ impl<T: Real> Decoder<T> {
         slopes: (&[T], &[T]),
         gradients: &mut Gradients<T>,
     ) -> Buffer<T> {
-        let HeadTape { normed, saved, inverse_temperature: it, .. } = tape;
+        let HeadTape { normed, saved, logits, inverse_temperature: it, .. } = tape;
         let h = self.config.hidden_size;
         let (_, targets) = rows.targets();
         let mut dnormed = self.pool.take(normed.len());
         let (pool, head, dhead) = (&self.pool, self.head.panels(), gradients.head());
         let weight = self.weight(weights::head_name(&self.config));
-        log_prob::backward(pool, &normed, h, head, weight, &targets, it, &saved, slopes, dhead, &mut dnormed);
+        let to = (dhead, &mut dnormed[..]);
+        log_prob::backward(pool, &normed, h, head, weight, &targets, it, &saved, logits, slopes, to.0, to.1);
         dnormed
     }
 

@@ -38,7 +38,7 @@ use super::error::Result;
 use super::gradients::{Gradients, Pending};
 use super::ops::buffer::{Buffer, Pool};
 use super::ops::parallel::{self, in_pool};
-use super::ops::{Real, attention as attention_op, norm as norm_op, rope};
+use super::ops::{Real, attention as attention_op, rope};
 use super::rows::Rows;
 use super::weights::{self, Parameters};
 
@@ -61,8 +61,8 @@ pub struct ForwardOptions {
     pub temperature: f64,
     /// Computes entropies.
     pub entropy: bool,
-    /// Keeps only each layer's input and recomputes the layer in the backward pass: a fraction of the memory for a third more time, the same
-    /// bits.
+    /// Keeps only each layer's input and recomputes the layer, and the logits, in the backward pass: a fraction of the memory for a third more
+    /// time, the same bits.
     pub recompute: bool,
 }
 
@@ -232,7 +232,7 @@ impl<T: Real> Decoder<T> {
         in_pool(|| {
             let pass = self.pass(rows)?;
             let x = self.stream(&pass, self.embed(rows.tokens()));
-            Ok(self.log_probs(rows, self.predicting(rows, &x).normed, options).0)
+            Ok(self.log_probs(rows, self.predicting(rows, &x).normed, options, false).0)
         })
     }
 
@@ -243,7 +243,7 @@ impl<T: Real> Decoder<T> {
     pub fn forward(&self, rows: &Rows, options: ForwardOptions) -> Result<(TokenScores, Tape<T>)> {
         in_pool(|| {
             let (normed, states) = self.taped_states(rows, options.recompute)?;
-            let (scores, head) = self.log_probs(rows, normed, options);
+            let (scores, head) = self.log_probs(rows, normed, options, true);
             Ok((scores, Tape { states, head }))
         })
     }
@@ -297,12 +297,7 @@ impl<T: Real> Decoder<T> {
             let wanted = l > 0 || gradients.contains(EMBEDDING);
             self.layer_backward(l, tape, pass, &mut dx, gradients, wanted);
         }
-        let h = self.config.hidden_size;
-        if let Some(dw) = gradients.get(EMBEDDING) {
-            for (d, &token) in dx.chunks_exact(h).zip(pass.rows.tokens()) {
-                norm_op::add(&mut dw[token as usize * h..(token as usize + 1) * h], d);
-            }
-        }
+        gradients.add_to_embeddings(pass.rows.tokens(), &dx);
     }
 }
 

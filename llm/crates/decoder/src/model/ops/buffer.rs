@@ -1,9 +1,9 @@
 //! A pool of work buffers: a buffer returns to its pool when dropped, so training steps after the first allocate little.
 //!
 //! Returning large buffers to the operating system at every step costs a page fault per 4 KiB the next time. The pool holds, lent or not,
-//! at most as much as was ever lent at once: before it makes a buffer of a new size, it frees the oldest that no batch has asked for.
+//! at most as much as was ever lent at once: before it makes a buffer of a new size, it frees others, the smallest that make room.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -16,11 +16,9 @@ pub struct Pool<T>(Arc<Mutex<Shelf<T>>>);
 /// Counts are in elements; `lent + free_len` is at most `most_lent`.
 #[derive(Default)]
 struct Shelf<T> {
-    /// By size, each with the time of its return, the oldest first.
-    free: BTreeMap<usize, VecDeque<(u64, Vec<T>)>>,
+    /// By size.
+    free: BTreeMap<usize, Vec<Vec<T>>>,
     free_len: usize,
-    /// Buffers that were ever returned.
-    time: u64,
     lent: usize,
     most_lent: usize,
 }
@@ -34,19 +32,21 @@ pub struct Buffer<T> {
 
 impl<T> Shelf<T> {
     /// The buffer of this size that was returned last, which a cache may still hold.
-    fn reuse(&mut self, size: usize) -> Option<Vec<T>> {
-        let (_, found) = self.free.get_mut(&size)?.pop_back()?;
+    fn pop(&mut self, size: usize) -> Option<Vec<T>> {
+        let buffers = self.free.get_mut(&size)?;
+        let found = buffers.pop();
+        if buffers.is_empty() {
+            self.free.remove(&size);
+        }
         self.free_len -= size;
-        Some(found)
+        found
     }
 
-    /// Frees the buffer that was returned first.
-    fn free_oldest(&mut self) {
-        let oldest = |(_, buffers): &(&usize, &mut VecDeque<(u64, Vec<T>)>)| {
-            buffers.front().map_or(u64::MAX, |(time, _)| *time)
-        };
-        if let Some((size, buffers)) = self.free.iter_mut().min_by_key(oldest) {
-            self.free_len -= buffers.pop_front().map_or(0, |_| *size);
+    /// Frees the smallest buffer of at least `size` numbers, or else the largest.
+    fn free(&mut self, size: usize) {
+        let enough = self.free.range(size..).next();
+        if let Some((&size, _)) = enough.or(self.free.last_key_value()) {
+            self.pop(size);
         }
     }
 }
@@ -71,11 +71,11 @@ impl<T: Real> Pool<T> {
         // Sizes in steps of an eighth to a quarter, so that ragged batches of about one size share buffers.
         let size = len.next_multiple_of((len.next_power_of_two() / 8).max(64));
         let mut shelf = self.shelf();
-        let found = shelf.reuse(size);
+        let found = shelf.pop(size);
         shelf.lent += size;
         shelf.most_lent = shelf.most_lent.max(shelf.lent);
-        while shelf.lent + shelf.free_len > shelf.most_lent {
-            shelf.free_oldest();
+        while let excess @ 1.. = (shelf.lent + shelf.free_len).saturating_sub(shelf.most_lent) {
+            shelf.free(excess);
         }
         drop(shelf);
         Buffer { data: found.unwrap_or_else(|| vec![T::ZERO; size]), len, pool: self.clone() }
@@ -95,9 +95,7 @@ impl<T> Drop for Buffer<T> {
         let mut shelf = self.pool.shelf();
         shelf.lent -= data.len();
         shelf.free_len += data.len();
-        shelf.time += 1;
-        let time = shelf.time;
-        shelf.free.entry(data.len()).or_default().push_back((time, data));
+        shelf.free.entry(data.len()).or_default().push(data);
     }
 }
 
@@ -124,7 +122,7 @@ mod tests {
         let pool = Pool::<f32>::default();
         let held = || {
             let shelf = pool.shelf();
-            (shelf.lent, shelf.free.values().flatten().map(|(_, b)| b.len()).sum::<usize>())
+            (shelf.lent, shelf.free.values().flatten().map(Vec::len).sum::<usize>())
         };
         let most = 3 * 64 * 1024;
         for tokens in [1024, 700, 1024, 300, 900, 1000] {

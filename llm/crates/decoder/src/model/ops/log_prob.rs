@@ -1,9 +1,9 @@
-//! The log-probability of chosen tokens, and the entropy, without ever holding the logits of more than a few tokens.
+//! The log-probability of chosen tokens, and the entropy, a few tokens at a time unless the backward pass is to find the logits of all.
 //!
 //! With `z = logits / temperature`: `log p_t = (z_t - max z) - ln sum_j e^(z_j - max z)`. The sampler normalises a row of
 //! logits with the same function, so its log-probabilities are those of training to the last bit.
 
-use super::buffer::Pool;
+use super::buffer::{Buffer, Pool};
 use super::matmul::{Left, NR, Panels, matmul, pack_rows, packed_len};
 use super::parallel::{by_token, threads};
 use super::real::Real;
@@ -13,9 +13,17 @@ use super::sums::{max_of, sum_by};
 /// Most logits held at a time (32 MiB of `f32`), unless 48 tokens alone need more.
 const LOGITS: usize = 1 << 23;
 
+/// Most logits that a forward pass keeps for its backward pass (256 MiB of `f32`).
+const KEPT: usize = 1 << 26;
+
 /// Tokens whose logits are computed together.
 pub fn chunk(vocabulary: usize) -> usize {
     (LOGITS / vocabulary).clamp(48, 1536) / 48 * 48
+}
+
+/// True if a forward pass keeps the logits of so many tokens: a product less in the backward pass, for their memory.
+pub fn keeps(tokens: usize, vocabulary: usize) -> bool {
+    tokens * vocabulary <= KEPT
 }
 
 /// The normaliser of a row of logits: the largest tempered logit, and the logarithm of the sum of exponentials above it.
@@ -79,7 +87,7 @@ kernel! {
 }
 
 /// Writes four numbers per token to `out`: log-probability of its target, entropy (when asked for), and the two of the
-/// normaliser. `hidden` is the normed last layer, `head` the packed output matrix (`width x vocabulary`).
+/// normaliser. `hidden` is the normed last layer, `head` the packed output matrix (`width x vocabulary`). Returns the logits if `keep`.
 #[allow(clippy::too_many_arguments)]
 pub fn forward<T: Real>(
     pool: &Pool<T>,
@@ -89,15 +97,16 @@ pub fn forward<T: Real>(
     vocabulary: usize,
     targets: &[u32],
     inverse_temperature: T,
-    entropy: bool,
+    (entropy, keep): (bool, bool),
     out: &mut [T],
-) {
+) -> Option<Buffer<T>> {
     let size = chunk(vocabulary).min(targets.len().max(1));
-    let mut logits = pool.take(size * vocabulary);
-    for ((targets, hidden), out) in
-        targets.chunks(size).zip(hidden.chunks(size * width)).zip(out.chunks_mut(4 * size))
+    let mut all = pool.take(if keep { targets.len() } else { size } * vocabulary);
+    for (i, ((targets, hidden), out)) in
+        targets.chunks(size).zip(hidden.chunks(size * width)).zip(out.chunks_mut(4 * size)).enumerate()
     {
-        let logits = &mut logits[..targets.len() * vocabulary];
+        let first = if keep { i * size } else { 0 };
+        let logits = &mut all[first * vocabulary..][..targets.len() * vocabulary];
         matmul(pool, Left::rows(hidden, width), targets.len(), head, logits, vocabulary, false);
         let logits = &*logits;
         // Split as finely as the logits deserve, not as the four numbers do.
@@ -107,6 +116,7 @@ pub fn forward<T: Real>(
             score(logits, vocabulary, &targets[tokens], inverse_temperature, entropy, out);
         });
     }
+    keep.then_some(all)
 }
 
 fn by_token_wide<T: Real>(out: &mut [T], work: usize, f: impl Fn(usize, &mut [T]) + Sync) {
@@ -158,7 +168,7 @@ const LOGITS_BACK: usize = 1 << 21;
 
 /// The gradient of the log-probabilities of [`forward`], weighted by `slopes`, and of its entropies, weighted by `of_entropy`, which is empty or has
 /// as many and needs a forward pass with entropies: adds to `dhead` (`vocabulary x width`, when
-/// wanted) and writes `dhidden`. `weight` is the output matrix as stored, `saved` the output of [`forward`].
+/// wanted) and writes `dhidden`. `weight` is the output matrix as stored, `saved` the output of [`forward`], and `kept` what it returned.
 #[allow(clippy::too_many_arguments)]
 pub fn backward<T: Real>(
     pool: &Pool<T>,
@@ -169,6 +179,7 @@ pub fn backward<T: Real>(
     targets: &[u32],
     inverse_temperature: T,
     saved: &[T],
+    mut kept: Option<Buffer<T>>,
     (slopes, of_entropy): (&[T], &[T]),
     mut dhead: Option<&mut [T]>,
     dhidden: &mut [T],
@@ -179,7 +190,7 @@ pub fn backward<T: Real>(
     }
     // Logits of all tokens together, some columns at a time: a part of the output matrix and of its gradient is read once.
     let columns = ((LOGITS_BACK / tokens).clamp(4 * NR, 128 * NR) / NR * NR).min(vocabulary);
-    let mut logits = pool.take(tokens * columns);
+    let mut computed = pool.take(if kept.is_some() { 0 } else { tokens * columns });
     let mut packed_weight = pool.take(packed_len(columns, width));
     let mut packed_hidden = pool.take(packed_len(tokens, width));
     if dhead.is_some() {
@@ -187,26 +198,42 @@ pub fn backward<T: Real>(
     }
     for first in (0..vocabulary).step_by(columns) {
         let n = columns.min(vocabulary - first);
-        let logits = &mut logits[..tokens * n];
-        matmul(pool, Left::rows(hidden, width), tokens, head.columns(first, n), logits, n, false);
-        by_token(logits, n, |start, logits| {
-            for (t, logits) in (start..).zip(logits.chunks_exact_mut(n)) {
+        // Rows of kept logits are as far apart as the vocabulary is large.
+        let (logits, stride) = match &mut kept {
+            Some(kept) => (&mut kept[first..], vocabulary),
+            None => {
+                let logits = &mut computed[..tokens * n];
+                matmul(pool, Left::rows(hidden, width), tokens, head.columns(first, n), logits, n, false);
+                (logits, n)
+            }
+        };
+        by_token(logits, stride, |start, logits| {
+            for (t, logits) in (start..).zip(logits.chunks_mut(stride)) {
                 let slope = Slope {
                     saved: &saved[4 * t..4 * t + 4],
                     of_log_prob: slopes[t],
                     of_entropy: of_entropy.get(t).copied(),
                 };
-                logit_gradient(logits, (targets[t] as usize).checked_sub(first), inverse_temperature, slope);
+                let target = (targets[t] as usize).checked_sub(first);
+                logit_gradient(&mut logits[..n], target, inverse_temperature, slope);
             }
         });
         let weight = &weight[first * width..];
         let packed = &mut packed_weight[..packed_len(n, width)];
         pack_rows(|i| &weight[i * width..], n, width, packed);
         let right = Panels::new(packed, n, width);
-        matmul(pool, Left::rows(logits, n), tokens, right, dhidden, width, first > 0);
+        matmul(pool, Left::rows(logits, stride), tokens, right, dhidden, width, first > 0);
         if let Some(dhead) = dhead.as_deref_mut() {
             let right = Panels::new(&packed_hidden, tokens, width);
-            matmul(pool, Left::transposed(logits, n), n, right, &mut dhead[first * width..], width, true);
+            matmul(
+                pool,
+                Left::transposed(logits, stride),
+                n,
+                right,
+                &mut dhead[first * width..],
+                width,
+                true,
+            );
         }
     }
 }
@@ -228,14 +255,16 @@ mod tests {
         let mut packed = vec![0.0; packed_len(width, vocabulary)];
         pack_transposed(|i| &weight[i * width..], width, vocabulary, &mut packed);
         let head = Panels::new(&packed, width, vocabulary);
-        for of_entropy in [vec![], numbers(tokens, 3)] {
+        for (of_entropy, keep) in [(vec![], false), (numbers(tokens, 3), false), (numbers(tokens, 3), true)] {
             let mut saved = vec![0.0; 4 * tokens];
-            forward(&pool, &hidden, width, head, vocabulary, &targets, 0.9, true, &mut saved);
+            let (it, wanted) = (0.9, (true, keep));
+            let kept = forward(&pool, &hidden, width, head, vocabulary, &targets, it, wanted, &mut saved);
+            assert_eq!(kept.is_some(), keep);
             let start = numbers(vocabulary * width, 2);
             let (mut dhead, mut dhidden) = (start.clone(), vec![f32::NAN; tokens * width]);
             let each = (&slopes[..], &of_entropy[..]);
             let to = (Some(&mut dhead[..]), &mut dhidden[..]);
-            backward(&pool, &hidden, width, head, &weight, &targets, 0.9, &saved, each, to.0, to.1);
+            backward(&pool, &hidden, width, head, &weight, &targets, it, &saved, kept, each, to.0, to.1);
 
             let (mut of_head, mut of_hidden) = (start, vec![0.0; tokens * width]);
             for t in 0..tokens {

@@ -53,21 +53,6 @@ pub(crate) fn dot<T: Real>(a: &[T], b: &[T]) -> T {
     tree_sum(lanes)
 }
 
-/// Numbers that are made of others at a time.
-const CHUNK: usize = 512;
-
-/// The numbers that `write` makes of `x`, in their order: a [`kernel`](super::simd::kernel) writes some, then they are taken one after the other.
-pub(crate) fn made_of<'a>(
-    x: &'a [f32],
-    write: impl Fn(&[f32], &mut [f64]) + 'a,
-) -> impl Iterator<Item = f64> + 'a {
-    x.chunks(CHUNK).flat_map(move |x| {
-        let mut made = [0.0; CHUNK];
-        write(x, &mut made);
-        made.into_iter().take(x.len())
-    })
-}
-
 /// The larger of two numbers; NaN when either is.
 #[inline(always)]
 #[allow(clippy::eq_op)] // x != x is NaN, in a form that vectorises

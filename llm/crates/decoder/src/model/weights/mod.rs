@@ -35,6 +35,12 @@ impl<T: Real> Tensor<T> {
     pub fn zeros(shape: &[usize]) -> Self {
         Self { shape: shape.to_vec(), data: vec![T::ZERO; shape.iter().product()] }
     }
+
+    /// The row of this token of a matrix.
+    pub(crate) fn row_mut(&mut self, token: u32) -> &mut [T] {
+        let width = self.shape[1];
+        &mut self.data[token as usize * width..][..width]
+    }
 }
 
 /// Parameters, or their gradients, by name and sorted.
