@@ -339,13 +339,14 @@ impl SamplingRequest<'_> {
 
     /// The next token, and the entropy of the distribution before truncation.
     fn choose(&self, next: &Next<'_>) -> Result<(Drawn, f64), ScoreError> {
-        let whole = Distribution::new(next.scores, 1.0)?;
+        let scores = next.scores;
+        let whole = Distribution::new(scores, 1.0)?;
         let early = next.position < self.sampling.min_new_tokens;
         if !early && self.truncation.is_none() {
             let (token, code) = self.draw(&whole, next)?;
-            return Ok(((token, f64::from(next.scores[token]), code), whole.entropy()));
+            return Ok(((token, f64::from(scores[token]), code), whole.entropy()));
         }
-        let mut kept = next.scores.to_vec();
+        let mut kept = scores.to_vec();
         if early {
             self.eos.iter().for_each(|&id| kept[id as usize] = f32::NEG_INFINITY);
         }
