@@ -14,16 +14,21 @@
 //! | text of a truncated response that is masked | nothing | [`what_stands_in_a_masked_response_reaches_no_weight`] |
 //! | empty response | its reward counts in its group, no number is lost | [`a_response_without_a_token_counts_with_its_reward_alone`] |
 //! | response of one token | it is learned from | [`responses_of_one_token_are_learned_from`] |
-//! | group of one, equal rewards | no weight moves | [`groups_that_compare_nothing_move_no_weight`] |
+//! | group of one, equal rewards | no weight moves, and nothing is differentiated | [`groups_that_compare_nothing_move_no_weight`] |
 //! | padding token (the end token for one), BOS token | nothing | [`the_tokens_declared_as_padding_and_beginning_reach_no_weight`] |
 //! | temperature as a setting, or in the weights | nothing | [`a_temperature_is_logits_divided_by_it`] |
 
+use std::cell::RefCell;
+
+use grpo_lambda::learner;
 use grpo_lambda_decoder::model::ops::Real;
 use grpo_lambda_decoder::model::weights::{self, Parameters};
 use grpo_lambda_decoder::model::{self, Decoder, ForwardOptions, Gradients, Rows};
 use grpo_lambda_trainer::config::Config as RunConfig;
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
-use grpo_lambda_trainer::step::{PolicyError, Rollout, StepReport};
+use grpo_lambda_trainer::step::{
+    LlmPolicy, Observer, Phase, PolicyError, Rollout, StepContext, StepReport, StepSettings,
+};
 
 use crate::common::shape;
 use crate::known_bugs::{decoder, engine, run, sampled, training_prompts, with_context};
@@ -236,7 +241,61 @@ fn groups_that_compare_nothing_move_no_weight() {
             let (after, report) = stepped(model, &config, rollout).unwrap();
             assert!(after == before, "{method}, {what}: a weight moved");
             assert_eq!(report.metrics.policy_loss, 0.0, "{method}, {what}");
+            // A second update compares with the sampler's numbers, which takes a pass; nothing is differentiated there either.
+            for (updates, passes) in [(1, 0), (2, 1)] {
+                let phases = Phases::default();
+                let mut engine = engine(decoder(&shape()), &config);
+                with_context(&config, |context| {
+                    let settings = StepSettings { inner_updates: updates, ..context.settings.clone() };
+                    let context = StepContext { observer: &phases, settings: &settings, ..context };
+                    context.step(&mut engine, rollout, 1.0).unwrap();
+                });
+                let begun = |phase| phases.0.borrow().iter().filter(|begun| **begun == phase).count();
+                assert_eq!((begun(Phase::Forward), begun(Phase::Backward)), (passes, 0), "{method}, {what}");
+            }
         }
+    }
+}
+
+/// Compares with the same update of a policy that leaves no response out.
+#[test]
+fn responses_without_a_gradient_are_left_out_and_change_no_bit_of_a_step() {
+    let mut rollout = rollout();
+    rollout.groups[1].responses.iter_mut().for_each(|response| response.reward = Some(0.3));
+    rollout.groups[2].responses[1].truncated = true;
+    for (method, entropy) in [
+        ("grpo", 0.0),
+        ("grpo method.mask_truncated=true", 0.01),
+        ("grpo_lambda method.clamp=none", 0.0),
+        ("gspo", 0.0),
+        ("reinforce_pp", 0.0),
+    ] {
+        for budget in ["1", "60", "100000"] {
+            let what = format!("{method}, {budget} tokens a pass");
+            let config = config(&format!(
+                "method.name={method} rl.inner_updates=2 memory.micro_batch_tokens={budget}"
+            ));
+            let rollout = Rollout { entropy_coef: entropy, ..rollout.clone() };
+            let (after, report) = stepped(decoder(&shape()), &config, &rollout).unwrap();
+            let mut engine = engine(decoder(&shape()), &config);
+            let expected = with_context(&config, |context| {
+                let mut policy = LlmPolicy::new(&mut engine, context, &rollout, 1.0);
+                let (prompts, groups) = (&rollout.prompts, &rollout.groups);
+                learner::update(&mut policy, context.method, prompts, groups, 2).unwrap()
+            });
+            assert!(after == *engine.model.parameters(), "{what}");
+            assert_eq!(report.metrics, expected, "{what}");
+        }
+    }
+}
+
+/// The phases that begin.
+#[derive(Default)]
+struct Phases(RefCell<Vec<Phase>>);
+
+impl Observer for Phases {
+    fn begin(&self, phase: Phase) {
+        self.0.borrow_mut().push(phase);
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::decoder::{Decoder, inverse};
 use super::error::{Error, Result};
 use super::ops::attention::{self, Heads, PAGE, Pages};
-use super::ops::buffer::{Buffer, Pool};
+use super::ops::buffer::Buffer;
 use super::ops::parallel;
 use super::ops::{Real, log_prob};
 use super::rows::check_tokens;
@@ -23,8 +23,10 @@ const CACHED_WEIGHTS: usize = 32 << 20;
 /// Rows being decoded by one model.
 pub struct Decoding<'m, T: Real> {
     model: &'m Decoder<T>,
-    pages: PagePool<T>,
+    layout: Layout,
     rows: Vec<Option<Row<T>>>,
+    /// The most pages that were in use at once.
+    most_pages: usize,
 }
 
 /// A row of a [`Decoding`]; invalid once finished.
@@ -51,59 +53,13 @@ struct Layout {
 }
 
 impl Layout {
+    fn page_len(&self) -> usize {
+        self.layers * self.heads.key * self.heads.page()
+    }
+
     fn range(&self, layer: usize, g: usize) -> std::ops::Range<usize> {
         let start = (layer * self.heads.key + g) * self.heads.page();
         start..start + self.heads.page()
-    }
-}
-
-/// Pages that no row uses.
-struct PagePool<T: Real> {
-    pool: Pool<T>,
-    layout: Layout,
-    /// Number of pages, in use or not.
-    made: usize,
-    free: Vec<Arc<Buffer<T>>>,
-}
-
-impl<T: Real> PagePool<T> {
-    fn new(model: &Decoder<T>) -> Self {
-        let config = model.config();
-        let layout = Layout { heads: config.heads(), layers: config.num_hidden_layers };
-        Self { pool: model.pool().clone(), layout, made: 0, free: Vec::new() }
-    }
-
-    fn page_len(&self) -> usize {
-        self.layout.layers * self.layout.heads.key * self.layout.heads.page()
-    }
-
-    /// A page for one row, with arbitrary contents.
-    fn take(&mut self) -> Arc<Buffer<T>> {
-        self.free.pop().unwrap_or_else(|| {
-            self.made += 1;
-            Arc::new(self.pool.take(self.page_len()))
-        })
-    }
-
-    /// Ends a row's use of this page.
-    fn leave(&mut self, mut page: Arc<Buffer<T>>) {
-        if Arc::get_mut(&mut page).is_some() {
-            self.free.push(page);
-        }
-    }
-
-    /// Reserves pages of `row` for `more` tokens: new ones, and a copy of a partly filled page that is shared (copy on write).
-    fn reserve(&mut self, row: &mut Row<T>, more: usize) {
-        let filling = (!row.len.is_multiple_of(PAGE)).then_some(row.len / PAGE);
-        if let Some(last) = filling.filter(|&last| Arc::strong_count(&row.pages[last]) > 1) {
-            let mut own = self.take();
-            own_page(&mut own).copy_from_slice(&row.pages[last]);
-            let shared = std::mem::replace(&mut row.pages[last], own);
-            self.leave(shared);
-        }
-        while row.pages.len() * PAGE < row.len + more {
-            row.pages.push(self.take());
-        }
     }
 }
 
@@ -113,6 +69,19 @@ fn own_page<T: Real>(page: &mut Arc<Buffer<T>>) -> &mut [T] {
 }
 
 impl<T: Real> Row<T> {
+    /// Takes pages for `more` tokens: new ones, and a copy of a partly filled page that is shared (copy on write).
+    fn reserve(&mut self, more: usize, take: impl Fn() -> Buffer<T>) {
+        let filling = (!self.len.is_multiple_of(PAGE)).then_some(self.len / PAGE);
+        if let Some(last) = filling.filter(|&last| Arc::strong_count(&self.pages[last]) > 1) {
+            let mut own = take();
+            own.copy_from_slice(&self.pages[last]);
+            self.pages[last] = Arc::new(own);
+        }
+        while self.pages.len() * PAGE < self.len + more {
+            self.pages.push(Arc::new(take()));
+        }
+    }
+
     /// Writes the keys and values of tokens that follow those it holds.
     fn write(&mut self, layout: Layout, layer: usize, qkv: &[T]) {
         let heads = layout.heads;
@@ -209,7 +178,9 @@ impl<T: Real> Part<'_, T> {
 impl<'m, T: Real> Decoding<'m, T> {
     /// No rows yet.
     pub fn new(model: &'m Decoder<T>) -> Self {
-        Self { model, pages: PagePool::new(model), rows: Vec::new() }
+        let config = model.config();
+        let layout = Layout { heads: config.heads(), layers: config.num_hidden_layers };
+        Self { model, layout, rows: Vec::new(), most_pages: 0 }
     }
 
     /// Starts a row per prompt: their ids, and the logits of the token after each. Full pages that prompts begin with are computed once.
@@ -276,11 +247,12 @@ impl<'m, T: Real> Decoding<'m, T> {
     /// When a row is named twice, has been finished, or gets no token.
     pub fn extend(&mut self, rows: &[RowId], tokens: &[&[u32]]) -> Result<NextTokens<T>> {
         self.check(rows, tokens)?;
-        let (model, layout) = (self.model, self.pages.layout);
+        let (model, layout) = (self.model, self.layout);
         let mut taken: Vec<Row<T>> = rows.iter().map(|&id| self.take(id)).collect();
         for (row, new) in taken.iter_mut().zip(tokens) {
-            self.pages.reserve(row, new.len());
+            row.reserve(new.len(), || model.pool().take(layout.page_len()));
         }
+        self.count_pages(&taken);
         let vocabulary = model.config().vocab_size;
         let mut values = model.pool().take(rows.len() * vocabulary);
         let size = self.part(rows.len(), tokens.iter().map(|new| new.len()).sum());
@@ -328,13 +300,12 @@ impl<'m, T: Real> Decoding<'m, T> {
         Ok(())
     }
 
-    /// Ends a row; its pages serve others.
+    /// Ends a row; pages that it alone used return to the model's work space.
     ///
     /// # Panics
     /// When it has been finished before.
     pub fn finish(&mut self, row: RowId) {
-        let row = self.take(row);
-        row.pages.into_iter().for_each(|page| self.pages.leave(page));
+        self.take(row);
     }
 
     /// Tokens of a row so far.
@@ -345,9 +316,18 @@ impl<'m, T: Real> Decoding<'m, T> {
         self.row(row).len
     }
 
-    /// Bytes of all pages, in use or not.
+    /// Bytes of the most pages that were in use at once.
     pub fn bytes(&self) -> usize {
-        self.pages.made * self.pages.page_len() * size_of::<T>()
+        self.most_pages * self.layout.page_len() * size_of::<T>()
+    }
+
+    /// Counts the pages in use, those of the rows `taken` included.
+    fn count_pages(&mut self, taken: &[Row<T>]) {
+        let rows = self.rows.iter().flatten().chain(taken);
+        let mut pages: Vec<_> = rows.flat_map(|row| &row.pages).map(Arc::as_ptr).collect();
+        pages.sort_unstable();
+        pages.dedup();
+        self.most_pages = self.most_pages.max(pages.len());
     }
 
     fn take(&mut self, RowId(id): RowId) -> Row<T> {

@@ -32,12 +32,18 @@ impl<'a> Batch<'a> {
 
     /// Micro-batches of at most `budget` tokens, in flat order; a longer row is one of its own.
     pub fn parts(&self, budget: usize) -> Vec<Range<usize>> {
+        self.parts_of(budget, |_| true)
+    }
+
+    /// [`Batch::parts`], where responses that are not `computed` have no tokens.
+    pub(super) fn parts_of(&self, budget: usize, computed: impl Fn(usize) -> bool) -> Vec<Range<usize>> {
         let mut parts: Vec<Range<usize>> = Vec::new();
         let (mut filled, mut last) = (0, None);
         for (i, (group, response)) in flat(self.groups).enumerate() {
             let (shared, first) = split_prompt(self.prompts[group]);
-            let own = first.len() + response.tokens.len();
-            let more = if last == Some(group) { own } else { shared.len() + own };
+            let own = if computed(i) { first.len() + response.tokens.len() } else { 0 };
+            let prefix = if own == 0 { 0 } else { shared.len() };
+            let more = if last == Some(group) { own } else { prefix + own };
             match parts.last_mut() {
                 Some(part) if filled + more <= budget => {
                     part.end = i + 1;
@@ -45,10 +51,12 @@ impl<'a> Batch<'a> {
                 }
                 _ => {
                     parts.push(i..i + 1);
-                    filled = shared.len() + own;
+                    filled = prefix + own;
                 }
             }
-            last = Some(group);
+            if own > 0 {
+                last = Some(group);
+            }
         }
         parts
     }
@@ -58,11 +66,12 @@ impl<'a> Batch<'a> {
         self.parts(budget).into_iter().map(|part| self.rows(part)).collect()
     }
 
-    /// The rows of the responses `part`, scored from the response on.
-    pub fn rows(&self, part: Range<usize>) -> Rows {
+    /// The rows of these responses, in flat order, scored from the response on.
+    pub fn rows(&self, part: impl IntoIterator<Item = usize>) -> Rows {
+        let all: Vec<(usize, &Response)> = flat(self.groups).collect();
         let mut rows = Rows::new();
         let mut last = None;
-        for (group, response) in flat(self.groups).skip(part.start).take(part.len()) {
+        for (group, response) in part.into_iter().map(|i| all[i]) {
             let (shared, first) = split_prompt(self.prompts[group]);
             if last != Some(group) {
                 rows.share(shared);

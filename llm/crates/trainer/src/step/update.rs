@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::ops::Range;
 
-use grpo_lambda::group::Group;
+use grpo_lambda::group::{Group, Response};
 use grpo_lambda::learner::{self, Policy, Scored};
 use grpo_lambda::methods::{Credit, Method};
 use grpo_lambda::metrics::Metrics;
@@ -43,10 +43,11 @@ impl StepReport {
 impl StepContext<'_> {
     /// Moves the weights on a rollout: credit once, then as many gradient steps as the settings say. Then the critic learns, if there is one.
     pub fn step(&self, engine: &mut dyn Engine, rollout: &Rollout, rate: f64) -> Result<StepReport> {
-        let mut policy = LlmPolicy::new(&mut *engine, *self, rollout, rate);
         let (prompts, groups) = (&rollout.prompts, &rollout.groups);
         let on_tree = OnTree { method: self.method, segments: &rollout.segments };
         let method: &dyn Method = if rollout.segments.is_empty() { self.method } else { &on_tree };
+        let mut policy = LlmPolicy::new(&mut *engine, *self, rollout, rate);
+        policy.leave_still(method, groups);
         let metrics = learner::update(&mut policy, method, prompts, groups, self.settings.inner_updates)?;
         let report = policy.report(metrics);
         let (Some(settings), Some(critic)) = (&self.settings.critic, engine.critic_mut()) else {
@@ -70,8 +71,19 @@ pub struct LlmPolicy<'a> {
     /// True while the weights are those of the sampler. Log-probabilities must then agree with the sampler's: bit for bit if the engine is
     /// exact, and else up to rounding, when ratios are taken against the trainer's own.
     on_policy: bool,
+    /// The responses without a gradient as long as the policy is exactly the sampler's, in flat order; empty where none is known.
+    still: Vec<bool>,
     mismatch: Cell<Mismatch>,
     updates: Vec<StepOutcome>,
+}
+
+/// The tape of a micro-batch.
+#[derive(Debug)]
+pub struct PartTape {
+    /// The responses that were computed, counted in the micro-batch.
+    computed: Vec<usize>,
+    /// Nothing where that is none.
+    tape: Option<Tape>,
 }
 
 impl<'a> LlmPolicy<'a> {
@@ -84,9 +96,30 @@ impl<'a> LlmPolicy<'a> {
             rate,
             entropy,
             on_policy,
+            still: Vec::new(),
             mismatch: Cell::default(),
             updates: Vec::new(),
         }
+    }
+
+    /// Computes no response of `batch` to which `method` gives no gradient, such as those of a group with equal rewards: an exact engine's
+    /// log-probabilities would be the sampler's, and its gradient would grow by zeros. Every bit of the step stays, and every token with a
+    /// gradient is compared with the sampler's.
+    fn leave_still(&mut self, method: &dyn Method, batch: &[Group]) {
+        if !self.is_exact() {
+            return;
+        }
+        let entropy = self.entropy;
+        let is_still = |((_, response), credit): ((usize, &Response), Credit)| {
+            let loss = method.loss(response, &credit, &response.old_logps);
+            is_zero(&loss.dlogps) && (entropy == 0.0 || is_zero(&credit.weights))
+        };
+        self.still = micro_batch::flat(batch).zip(method.credit(batch)).map(is_still).collect();
+    }
+
+    /// True if this response has to be computed.
+    fn computes(&self, i: usize) -> bool {
+        !(self.on_policy && self.still.get(i).is_some_and(|still| *still))
     }
 
     /// True if sampler and trainer give a token the same bits under the same weights.
@@ -100,42 +133,64 @@ impl<'a> LlmPolicy<'a> {
         StepReport { metrics, updates: self.updates, mismatch, rate, critic: None }
     }
 
-    /// Compares the log-probabilities that sampler and trainer give the responses `part`.
-    fn compare(&self, batch: &[Group], part: Range<usize>, trained: &[Vec<f64>]) -> Result<()> {
-        let responses = || micro_batch::flat(batch).skip(part.start).take(part.len()).map(|(_, r)| r);
+    /// Compares the log-probabilities that sampler and trainer give the responses at these places.
+    fn compare(&self, batch: &[Group], places: &[usize], trained: &[Vec<f64>]) -> Result<()> {
+        let all: Vec<&Response> = micro_batch::flat(batch).map(|(_, r)| r).collect();
+        let pairs = || places.iter().map(|&i| (i, all[i])).zip(trained);
         if self.is_exact() {
-            for (i, (response, logps)) in responses().zip(trained).enumerate() {
+            for ((response, sampled), logps) in pairs() {
                 let differs = |(a, b): (&f64, &f64)| a != b && !(a.is_nan() && b.is_nan());
-                if let Some(token) = response.old_logps.iter().zip(logps).position(differs) {
-                    let (sampled, trained) = (response.old_logps[token], logps[token]);
-                    return Err(PolicyError::Mismatch { response: part.start + i, token, sampled, trained });
+                if let Some(token) = sampled.old_logps.iter().zip(logps).position(differs) {
+                    let (sampled, trained) = (sampled.old_logps[token], logps[token]);
+                    return Err(PolicyError::Mismatch { response, token, sampled, trained });
                 }
             }
         }
         let mut mismatch = self.mismatch.get();
         // Credit that reads the policy's own log-probabilities scores a batch twice; the second time these are in the sampler's place.
-        if mismatch.tokens() >= micro_batch::flat(batch).map(|(_, r)| r.len() as u64).sum() {
+        if mismatch.tokens() >= all.iter().map(|r| r.len() as u64).sum() {
             return Ok(());
         }
-        responses().zip(trained).for_each(|(response, logps)| mismatch.add(&response.old_logps, logps));
+        pairs().for_each(|((_, response), logps)| mismatch.add(&response.old_logps, logps));
         self.mismatch.set(mismatch);
         Ok(())
     }
 
-    fn propagate(&mut self, tape: Tape, cotangents: Cotangents<'_>) -> Result<()> {
+    /// Adds the gradient of a micro-batch, unless it has none.
+    fn propagate(
+        &mut self,
+        part: PartTape,
+        logps: &[Vec<f64>],
+        entropies: Option<&[Vec<f64>]>,
+    ) -> Result<()> {
+        let left_out = |i: &usize| !part.computed.contains(i);
+        let is_known = (0..logps.len()).filter(left_out).all(|i| is_zero(&logps[i]));
+        assert!(is_known, "a response was left out that has a gradient");
+        let kept = |slopes: &[Vec<f64>]| -> Vec<Vec<f64>> {
+            part.computed.iter().map(|&i| slopes[i].clone()).collect()
+        };
+        let (logps, entropies) = (kept(logps), entropies.map(kept));
+        let moves = logps.iter().chain(entropies.iter().flatten()).any(|slopes| !is_zero(slopes));
+        let Some(tape) = part.tape.filter(|_| moves) else { return Ok(()) };
+        let cotangents = Cotangents { logps: &logps, entropies: entropies.as_deref() };
         let backward = || Ok(self.engine.backward(tape, cotangents)?);
         observed(self.context.observer, Phase::Backward, backward)
     }
 }
 
+/// True if all are 0.
+fn is_zero(numbers: &[f64]) -> bool {
+    numbers.iter().all(|x| *x == 0.0)
+}
+
 impl Policy for LlmPolicy<'_> {
     type Prompt = TrainingPrompt;
-    type Tape = Tape;
+    type Tape = PartTape;
     type Error = PolicyError;
 
     fn parts(&self, prompts: &[TrainingPrompt], batch: &[Group]) -> Vec<Range<usize>> {
         let budget = self.context.settings.memory.micro_batch_tokens;
-        micro_batch::Batch::new(&ids(prompts), batch).parts(budget)
+        micro_batch::Batch::new(&ids(prompts), batch).parts_of(budget, |i| self.computes(i))
     }
 
     /// The rounding of an inexact engine's sampler is train/inference mismatch, which is reported and limited, and no step of the policy.
@@ -148,30 +203,43 @@ impl Policy for LlmPolicy<'_> {
         prompts: &[TrainingPrompt],
         batch: &[Group],
         part: Range<usize>,
-    ) -> Result<Scored<Tape>> {
+    ) -> Result<Scored<PartTape>> {
         let options = ForwardOptions { entropy: self.entropy != 0.0, ..self.context.settings.options() };
+        let mut logps: Vec<Vec<f64>> = micro_batch::flat(batch)
+            .skip(part.start)
+            .take(part.len())
+            .map(|(_, r)| r.old_logps.clone())
+            .collect();
+        let places: Vec<usize> = part.clone().filter(|&i| self.computes(i)).collect();
+        let computed = places.iter().map(|i| i - part.start).collect();
+        if places.is_empty() {
+            return Ok((logps, PartTape { computed, tape: None }));
+        }
         let (scores, tape) = observed(self.context.observer, Phase::Forward, || {
-            let rows = micro_batch::Batch::new(&ids(prompts), batch).rows(part.clone());
+            let rows = micro_batch::Batch::new(&ids(prompts), batch).rows(places.iter().copied());
             Ok::<_, PolicyError>(self.engine.forward(&rows, options)?)
         })?;
         if self.on_policy {
-            self.compare(batch, part, &scores.logps)?;
+            self.compare(batch, &places, &scores.logps)?;
         }
-        Ok((scores.logps, tape))
+        for (i, row) in places.iter().zip(scores.logps) {
+            logps[i - part.start] = row;
+        }
+        Ok((logps, PartTape { computed, tape: Some(tape) }))
     }
 
-    fn backward(&mut self, tape: Tape, dlogps: &[Vec<f64>]) -> Result<()> {
-        self.propagate(tape, dlogps.into())
+    fn backward(&mut self, tape: PartTape, dlogps: &[Vec<f64>]) -> Result<()> {
+        self.propagate(tape, dlogps, None)
     }
 
     /// The bonus is reduced as the loss is: `L = sum_t w_t (l_t - c H_t)`.
-    fn backward_credited(&mut self, tape: Tape, dlogps: &[Vec<f64>], credits: &[Credit]) -> Result<()> {
+    fn backward_credited(&mut self, tape: PartTape, dlogps: &[Vec<f64>], credits: &[Credit]) -> Result<()> {
         if self.entropy == 0.0 {
-            return self.propagate(tape, dlogps.into());
+            return self.propagate(tape, dlogps, None);
         }
         let slopes = |credit: &Credit| credit.weights.iter().map(|w| -self.entropy * w).collect();
         let dentropies: Vec<Vec<f64>> = credits.iter().map(slopes).collect();
-        self.propagate(tape, Cotangents { logps: dlogps, entropies: Some(&dentropies) })
+        self.propagate(tape, dlogps, Some(&dentropies))
     }
 
     fn step(&mut self) -> Result<()> {
