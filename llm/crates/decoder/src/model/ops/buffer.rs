@@ -4,7 +4,7 @@
 //! at most as much as was ever lent at once: before it makes a buffer of a new size, it frees others, the smallest that make room.
 
 use std::collections::BTreeMap;
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, RangeBounds};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::real::Real;
@@ -31,9 +31,9 @@ pub struct Buffer<T> {
 }
 
 impl<T> Shelf<T> {
-    /// The buffer of this size that was returned last, which a cache may still hold.
-    fn pop(&mut self, size: usize) -> Option<Vec<T>> {
-        let buffers = self.free.get_mut(&size)?;
+    /// The smallest buffer of these sizes; of equals the one that was returned last, which a cache may still hold.
+    fn pop(&mut self, sizes: impl RangeBounds<usize>) -> Option<Vec<T>> {
+        let (&size, buffers) = self.free.range_mut(sizes).next()?;
         let found = buffers.pop();
         if buffers.is_empty() {
             self.free.remove(&size);
@@ -44,10 +44,8 @@ impl<T> Shelf<T> {
 
     /// Frees the smallest buffer of at least `size` numbers, or else the largest.
     fn free(&mut self, size: usize) {
-        let enough = self.free.range(size..).next();
-        if let Some((&size, _)) = enough.or(self.free.last_key_value()) {
-            self.pop(size);
-        }
+        let largest = self.free.last_key_value().map_or(0, |(size, _)| *size);
+        self.pop(size.min(largest)..);
     }
 }
 
@@ -71,8 +69,9 @@ impl<T: Real> Pool<T> {
         // Sizes in steps of an eighth to a quarter, so that ragged batches of about one size share buffers.
         let size = len.next_multiple_of((len.next_power_of_two() / 8).max(64));
         let mut shelf = self.shelf();
-        let found = shelf.pop(size);
-        shelf.lent += size;
+        // A somewhat larger one costs less than memory that the system has to clear.
+        let found = shelf.pop(size..=size + size / 2);
+        shelf.lent += found.as_ref().map_or(size, Vec::len);
         shelf.most_lent = shelf.most_lent.max(shelf.lent);
         while let excess @ 1.. = (shelf.lent + shelf.free_len).saturating_sub(shelf.most_lent) {
             shelf.free(excess);
