@@ -241,7 +241,7 @@ fn groups_that_compare_nothing_move_no_weight() {
             let (after, report) = stepped(model, &config, rollout).unwrap();
             assert!(after == before, "{method}, {what}: a weight moved");
             assert_eq!(report.metrics.policy_loss, 0.0, "{method}, {what}");
-            // A second update compares with the sampler's numbers, which takes a pass; nothing is differentiated there either.
+            // A second update compares with the sampler's numbers, which takes passes.
             for (updates, passes) in [(1, 0), (2, 1)] {
                 let phases = Phases::default();
                 let mut engine = engine(decoder(&shape()), &config);
@@ -251,7 +251,8 @@ fn groups_that_compare_nothing_move_no_weight() {
                     context.step(&mut engine, rollout, 1.0).unwrap();
                 });
                 let begun = |phase| phases.0.borrow().iter().filter(|begun| **begun == phase).count();
-                assert_eq!((begun(Phase::Forward), begun(Phase::Backward)), (passes, 0), "{method}, {what}");
+                let found = (begun(Phase::Forward), begun(Phase::Backward));
+                assert_eq!(found, (passes, passes), "{method}, {what}");
             }
         }
     }
@@ -260,9 +261,14 @@ fn groups_that_compare_nothing_move_no_weight() {
 /// Compares with the same update of a policy that leaves no response out.
 #[test]
 fn responses_without_a_gradient_are_left_out_and_change_no_bit_of_a_step() {
-    let mut rollout = rollout();
-    rollout.groups[1].responses.iter_mut().for_each(|response| response.reward = Some(0.3));
-    rollout.groups[2].responses[1].truncated = true;
+    let mut distinct = rollout();
+    distinct.groups[1].responses.iter_mut().for_each(|response| response.reward = Some(0.3));
+    distinct.groups[2].responses[1].truncated = true;
+    // The first and the last group answer one prompt, and the first has no gradient.
+    let mut repeated = distinct.clone();
+    repeated.prompts.push(distinct.prompts[0].clone());
+    repeated.groups.push(distinct.groups[0].clone());
+    repeated.groups[0].responses.iter_mut().for_each(|response| response.reward = Some(0.3));
     for (method, entropy) in [
         ("grpo", 0.0),
         ("grpo method.mask_truncated=true", 0.01),
@@ -270,8 +276,9 @@ fn responses_without_a_gradient_are_left_out_and_change_no_bit_of_a_step() {
         ("gspo", 0.0),
         ("reinforce_pp", 0.0),
     ] {
-        for budget in ["1", "60", "100000"] {
-            let what = format!("{method}, {budget} tokens a pass");
+        let cases = [&distinct, &repeated].into_iter().flat_map(|r| ["1", "60", "100000"].map(|b| (r, b)));
+        for (rollout, budget) in cases {
+            let what = format!("{method}, {} groups, {budget} tokens a pass", rollout.groups.len());
             let config = config(&format!(
                 "method.name={method} rl.inner_updates=2 memory.micro_batch_tokens={budget}"
             ));

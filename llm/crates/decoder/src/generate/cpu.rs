@@ -122,7 +122,7 @@ mod tests {
         Decoder::new(config, parameters).unwrap()
     }
 
-    /// The responses, and the bytes of all pages there ever were.
+    /// The responses, and the bytes of the most pages that were in use at once.
     fn decoded(model: &Decoder<f32>, request: &SamplingRequest<'_>) -> (Vec<Vec<SampledResponse>>, usize) {
         let mut backend = CpuBackend::new(model, request);
         let responses = request.run(&mut backend).unwrap();

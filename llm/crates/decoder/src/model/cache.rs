@@ -69,17 +69,18 @@ fn own_page<T: Real>(page: &mut Arc<Buffer<T>>) -> &mut [T] {
 }
 
 impl<T: Real> Row<T> {
-    /// Takes pages for `more` tokens: new ones, and a copy of a partly filled page that is shared (copy on write).
-    fn reserve(&mut self, more: usize, take: impl Fn() -> Buffer<T>) {
+    /// Takes pages for `more` tokens: new ones, and a copy of a partly filled page that is shared (copy on write). True if it took one.
+    fn reserve(&mut self, more: usize, take: impl Fn() -> Buffer<T>) -> bool {
         let filling = (!self.len.is_multiple_of(PAGE)).then_some(self.len / PAGE);
-        if let Some(last) = filling.filter(|&last| Arc::strong_count(&self.pages[last]) > 1) {
+        let shared = filling.filter(|&last| Arc::strong_count(&self.pages[last]) > 1);
+        if let Some(last) = shared {
             let mut own = take();
             own.copy_from_slice(&self.pages[last]);
             self.pages[last] = Arc::new(own);
         }
-        while self.pages.len() * PAGE < self.len + more {
-            self.pages.push(Arc::new(take()));
-        }
+        let missing = (self.len + more).div_ceil(PAGE).saturating_sub(self.pages.len());
+        self.pages.extend((0..missing).map(|_| Arc::new(take())));
+        shared.is_some() || missing > 0
     }
 
     /// Writes the keys and values of tokens that follow those it holds.
@@ -249,10 +250,13 @@ impl<'m, T: Real> Decoding<'m, T> {
         self.check(rows, tokens)?;
         let (model, layout) = (self.model, self.layout);
         let mut taken: Vec<Row<T>> = rows.iter().map(|&id| self.take(id)).collect();
+        let mut took = false;
         for (row, new) in taken.iter_mut().zip(tokens) {
-            row.reserve(new.len(), || model.pool().take(layout.page_len()));
+            took |= row.reserve(new.len(), || model.pool().take(layout.page_len()));
         }
-        self.count_pages(&taken);
+        if took {
+            self.count_pages(&taken);
+        }
         let vocabulary = model.config().vocab_size;
         let mut values = model.pool().take(rows.len() * vocabulary);
         let size = self.part(rows.len(), tokens.iter().map(|new| new.len()).sum());

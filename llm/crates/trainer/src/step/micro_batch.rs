@@ -36,7 +36,7 @@ impl<'a> Batch<'a> {
     }
 
     /// [`Batch::parts`], where responses that are not `computed` have no tokens.
-    pub(super) fn parts_of(&self, budget: usize, computed: impl Fn(usize) -> bool) -> Vec<Range<usize>> {
+    pub fn parts_of(&self, budget: usize, computed: impl Fn(usize) -> bool) -> Vec<Range<usize>> {
         let mut parts: Vec<Range<usize>> = Vec::new();
         let (mut filled, mut last) = (0, None);
         for (i, (group, response)) in flat(self.groups).enumerate() {
@@ -52,6 +52,7 @@ impl<'a> Batch<'a> {
                 _ => {
                     parts.push(i..i + 1);
                     filled = prefix + own;
+                    last = None;
                 }
             }
             if own > 0 {

@@ -126,6 +126,8 @@ pub struct StepSettings {
     /// Coefficient of the entropy bonus, of which an adaptive one departs.
     pub entropy_coef: f64,
     pub memory: MemoryConfig,
+    /// True if an exact engine leaves out responses without a gradient, which changes no bit; false where a step is to take what it can take.
+    pub leaves_still: bool,
     /// True if the method needs log-probabilities of the frozen reference.
     pub reference: bool,
     /// True if the method needs the log-probabilities of a teacher: the policy that has read the reference answer.
@@ -184,6 +186,7 @@ impl StepSettings {
             inner_updates: rl.inner_updates,
             entropy_coef: rl.entropy_coef,
             memory: config.memory,
+            leaves_still: true,
             reference: config.configured().extra_inputs().contains(&InputKind::RefLogps),
             teacher: config.configured().extra_inputs().contains(&InputKind::TeacherLogps),
             parts: RewardParts::new(config),

@@ -47,7 +47,9 @@ impl StepContext<'_> {
         let on_tree = OnTree { method: self.method, segments: &rollout.segments };
         let method: &dyn Method = if rollout.segments.is_empty() { self.method } else { &on_tree };
         let mut policy = LlmPolicy::new(&mut *engine, *self, rollout, rate);
-        policy.leave_still(method, groups);
+        if self.settings.leaves_still {
+            policy.leave_still(method, prompts, groups);
+        }
         let metrics = learner::update(&mut policy, method, prompts, groups, self.settings.inner_updates)?;
         let report = policy.report(metrics);
         let (Some(settings), Some(critic)) = (&self.settings.critic, engine.critic_mut()) else {
@@ -105,14 +107,20 @@ impl<'a> LlmPolicy<'a> {
     /// Computes no response of `batch` to which `method` gives no gradient, such as those of a group with equal rewards: an exact engine's
     /// log-probabilities would be the sampler's, and its gradient would grow by zeros. Every bit of the step stays, and every token with a
     /// gradient is compared with the sampler's.
-    fn leave_still(&mut self, method: &dyn Method, batch: &[Group]) {
+    ///
+    /// Prefixes add to a gradient in the order in which responses first continue them. A group that shares its prefix with another keeps its place.
+    fn leave_still(&mut self, method: &dyn Method, prompts: &[TrainingPrompt], batch: &[Group]) {
         if !self.is_exact() {
             return;
         }
+        let prefixes: Vec<&[u32]> =
+            ids(prompts).into_iter().map(|prompt| micro_batch::split_prompt(prompt).0).collect();
+        let is_alone: Vec<bool> =
+            prefixes.iter().map(|own| prefixes.iter().filter(|p| *p == own).count() == 1).collect();
         let entropy = self.entropy;
-        let is_still = |((_, response), credit): ((usize, &Response), Credit)| {
+        let is_still = |((group, response), credit): ((usize, &Response), Credit)| {
             let loss = method.loss(response, &credit, &response.old_logps);
-            is_zero(&loss.dlogps) && (entropy == 0.0 || is_zero(&credit.weights))
+            is_alone[group] && is_zero(&loss.dlogps) && (entropy == 0.0 || is_zero(&credit.weights))
         };
         self.still = micro_batch::flat(batch).zip(method.credit(batch)).map(is_still).collect();
     }
@@ -156,7 +164,7 @@ impl<'a> LlmPolicy<'a> {
         Ok(())
     }
 
-    /// Adds the gradient of a micro-batch, unless it has none.
+    /// Adds the gradient of a micro-batch.
     fn propagate(
         &mut self,
         part: PartTape,
@@ -166,12 +174,11 @@ impl<'a> LlmPolicy<'a> {
         let left_out = |i: &usize| !part.computed.contains(i);
         let is_known = (0..logps.len()).filter(left_out).all(|i| is_zero(&logps[i]));
         assert!(is_known, "a response was left out that has a gradient");
+        let Some(tape) = part.tape else { return Ok(()) };
         let kept = |slopes: &[Vec<f64>]| -> Vec<Vec<f64>> {
             part.computed.iter().map(|&i| slopes[i].clone()).collect()
         };
         let (logps, entropies) = (kept(logps), entropies.map(kept));
-        let moves = logps.iter().chain(entropies.iter().flatten()).any(|slopes| !is_zero(slopes));
-        let Some(tape) = part.tape.filter(|_| moves) else { return Ok(()) };
         let cotangents = Cotangents { logps: &logps, entropies: entropies.as_deref() };
         let backward = || Ok(self.engine.backward(tape, cotangents)?);
         observed(self.context.observer, Phase::Backward, backward)

@@ -60,7 +60,7 @@ row! {
         clip_fraction_low: "share of tokens clipped at the lower bound, so that their gradient is 0",
         clip_fraction_high: "share of tokens clipped at the upper bound or at a two-sided cap",
         saturated_fraction: "share of tokens whose log-ratio is so large that exp is continued by its tangent",
-        logp_error: "mean over tokens of exp of the absolute difference between the log-probabilities of sampler and trainer at the same weights, on the CPU of responses with a gradient; 1 is exact",
+        logp_error: "mean over tokens of exp of the absolute difference between the log-probabilities of sampler and trainer at the same weights; 1 is exact; on the CPU only of responses that have a gradient",
         logp_error_max: "largest value of this factor over tokens",
         length: "mean length of a response, in tokens, the end token included",
         truncated: "share of responses that were cut off at `rl.max_new_tokens`",

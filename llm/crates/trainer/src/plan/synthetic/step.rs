@@ -158,7 +158,14 @@ fn settings(config: &Config) -> StepSettings {
     let completions = config.step_start().map(|_| RequestedCompletions { count: rl.completions, starts });
     let entropy_coef = rl.entropy_target.map_or(rl.entropy_coef, |_| rl.entropy_coef_max);
     let own = StepSettings::new(config, &[]);
-    StepSettings { seed: 0, max_logp_error: f64::INFINITY, completions, entropy_coef, ..own }
+    StepSettings {
+        seed: 0,
+        max_logp_error: f64::INFINITY,
+        leaves_still: false,
+        completions,
+        entropy_coef,
+        ..own
+    }
 }
 
 /// `group` responses of `new` tokens to each prompt.

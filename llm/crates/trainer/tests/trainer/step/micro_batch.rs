@@ -32,3 +32,16 @@ fn a_prompt_counts_once_in_a_micro_batch_and_again_in_the_next() {
     assert_eq!(rows.tokens(), [3, 9, 9, 9, 3, 9, 9, 9, 9, 5, 9]);
     assert_eq!((rows.scored(0), rows.scored(1), rows.scored(2)), (3, 4, 1));
 }
+
+#[test]
+fn responses_that_are_left_out_have_no_tokens() {
+    let groups = [group(&[90, 7, 30, 30, 10]), group(&[5, 5])];
+    let prompts: [&[u32]; 2] = [&[1; 51], &[2; 11]];
+    let batch = Batch::new(&prompts, &groups);
+    let is_computed = |i: &usize| ![1, 5, 6].contains(i);
+    // A row that is too long, then the prompt of 50 with 31 and, as the three do not fit, with 31 and 11 once more.
+    let parts = batch.parts_of(100, |i| is_computed(&i));
+    assert_eq!(parts, [0..1, 1..3, 3..7]);
+    let tokens = parts.into_iter().map(|part| batch.rows(part.filter(is_computed)).computed());
+    assert_eq!(tokens.collect::<Vec<_>>(), [141, 81, 92]);
+}
