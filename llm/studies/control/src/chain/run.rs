@@ -73,6 +73,7 @@ impl<'a> Start<'a> {
             inner_updates: 1,
             entropy_coef: 0.0,
             critic: None,
+            leaves_still: true,
             memory: MEMORY,
             reference: false,
             teacher: false,
