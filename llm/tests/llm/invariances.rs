@@ -14,7 +14,7 @@
 //! | text of a truncated response that is masked | nothing | [`what_stands_in_a_masked_response_reaches_no_weight`] |
 //! | empty response | its reward counts in its group, no number is lost | [`a_response_without_a_token_counts_with_its_reward_alone`] |
 //! | response of one token | it is learned from | [`responses_of_one_token_are_learned_from`] |
-//! | group of one, equal rewards | no weight moves, and nothing is differentiated | [`groups_that_compare_nothing_move_no_weight`] |
+//! | group of one, equal rewards | no weight moves, and one update takes no pass | [`groups_that_compare_nothing_move_no_weight`] |
 //! | padding token (the end token for one), BOS token | nothing | [`the_tokens_declared_as_padding_and_beginning_reach_no_weight`] |
 //! | temperature as a setting, or in the weights | nothing | [`a_temperature_is_logits_divided_by_it`] |
 
